@@ -1,0 +1,99 @@
+// The Python module ebbtide._C: the runtime of this process, and the functions that ebbtide/__init__.py offers.
+//
+// The runtime is never closed: its threads serve touches until the process ends, also those of static destructors.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <memory>
+#include <string>
+
+#include "allocator.h"
+#include "ebb/runtime.h"
+#include "observer.h"
+
+namespace py = pybind11;
+
+namespace ebb::torch_adapter {
+namespace {
+
+std::shared_ptr<Runtime>* g_runtime = nullptr;  // leaked on purpose
+bool g_enabled = false;
+
+Runtime& runtime() {
+  if (g_runtime == nullptr) throw Error(Status::kInvalid, "Ebbtide has not been enabled in this process");
+  return **g_runtime;
+}
+
+void enable(const Options& options) {
+  if (g_runtime == nullptr) g_runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
+  install_allocator(runtime());
+  install_observer(runtime());
+  g_enabled = true;
+}
+
+void disable() {
+  if (!g_enabled) return;
+  remove_allocator();
+  remove_observer();
+  g_enabled = false;
+}
+
+py::dict stats() {
+  const Stats s = runtime().stats();
+  py::dict d;
+#define EBB_FIELD(field) d[#field] = s.field
+  EBB_FIELD(budget_bytes);
+  EBB_FIELD(resident_bytes);
+  EBB_FIELD(peak_resident_bytes);
+  EBB_FIELD(small_bytes);
+  EBB_FIELD(live_bytes);
+  EBB_FIELD(peak_live_bytes);
+  EBB_FIELD(flash_bytes);
+  EBB_FIELD(flash_limit_bytes);
+  EBB_FIELD(fetched_bytes);
+  EBB_FIELD(evicted_bytes);
+  EBB_FIELD(clean_bytes);
+  EBB_FIELD(prefetched_bytes);
+  EBB_FIELD(launches);
+  EBB_FIELD(faults);
+  EBB_FIELD(rescues);
+  EBB_FIELD(allocations);
+  EBB_FIELD(reused);
+  EBB_FIELD(io_errors);
+  EBB_FIELD(corrupt_blocks);
+  EBB_FIELD(deviations);
+  EBB_FIELD(stall_ns);
+  EBB_FIELD(steps);
+#undef EBB_FIELD
+  d["policy"] = runtime().policy();
+  d["description"] = runtime().description();
+  d["step_seconds"] = runtime().step_seconds();
+  return d;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  py::register_exception<Error>(m, "Error", PyExc_RuntimeError);
+  py::class_<Options>(m, "Options")
+      .def(py::init<>())
+      .def_static("from_environment", &options_from_environment)
+      .def("set_flash", [](Options& options, const std::string& text) { parse_flash(text, options); })
+      .def_readwrite("memory", &Options::memory)
+      .def_readwrite("policy", &Options::policy)
+      .def_readwrite("block_bytes", &Options::block_bytes)
+      .def_readwrite("managed_bytes_min", &Options::managed_bytes_min);
+  m.def("parse_size", [](const std::string& text) { return parse_size(text); });
+  m.def("enable", &enable, py::call_guard<py::gil_scoped_release>());
+  m.def("disable", &disable);
+  m.def("enabled", [] { return g_enabled; });
+  m.def("opened", [] { return g_runtime != nullptr; });
+  m.def("step", [] { runtime().step(); });
+  m.def("stats", &stats);
+  m.def("manages", [](const at::Tensor& tensor) {
+    return g_runtime != nullptr && tensor.has_storage() && runtime().manages(tensor.storage().data());
+  });
+}
+
+}  // namespace ebb::torch_adapter

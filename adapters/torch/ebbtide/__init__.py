@@ -1,0 +1,115 @@
+"""Ebbtide: train and run PyTorch models larger than memory, unmodified.
+
+    import ebbtide
+    ebbtide.enable(memory="1.5GiB", flash="/nvme")   # before the model; nothing else changes
+
+From then on the storage of tensors on the `cpu` device lives in one address space over a memory budget and flash. It
+works with every operator, because memory that is absent when it is touched is fetched by the touch.
+
+    enable()   once per process, or again after disable() with the same options; tensors made before stay as they are
+    disable()  new tensors are ordinary again; those that exist stay managed, wherever they are, until they are freed
+    stats()    a dict of counters, in bytes and nanoseconds, and the seconds of every step
+    step()     marks the end of an iteration; optimizers of torch.optim do it by themselves
+"""
+
+from __future__ import annotations
+
+import torch  # the extension is linked against its libraries
+
+from . import _C
+from ._C import Error
+
+__all__ = ["Error", "disable", "enable", "enabled", "manages", "stats", "step"]
+
+_options: dict | None = None
+_step_hook = None
+
+
+def _size(value: int | str, name: str) -> int:
+    if isinstance(value, str):
+        try:
+            return _C.parse_size(value)
+        except Error as error:
+            raise Error(f"{name}: {error}") from None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Error(f"{name}: {value!r} is not a size; give bytes as an int, or text such as '1.5GiB'")
+    return value
+
+
+def _start(options: _C.Options) -> None:
+    global _step_hook
+    _C.enable(options)
+    if _step_hook is None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        _step_hook = register_optimizer_step_post_hook(lambda *_: _C.step() if _C.enabled() else None)
+
+
+def enable(
+    memory: int | str | None = None,
+    flash: str | None = None,
+    policy: str | None = None,
+    block: int | str | None = None,
+    managed_min: int | str | None = None,
+) -> None:
+    """Manages the storage of CPU tensors made from now on.
+
+    memory       the budget: bytes or text such as "1.5GiB"; default: EBB_MEMORY, or 80 % of what is free
+    flash        a directory on a disk, or "DIR:SIZE" to bound its use; default: EBB_FLASH, $TMPDIR or /tmp
+    policy       "foresight", "window" or "on_demand"
+    block        unit of residency, a power of two; default 2 MiB
+    managed_min  smaller tensors stay in ordinary memory, counted against the budget; default 64 KiB
+
+    Raises Error, a RuntimeError, whose text says what to change.
+    """
+    global _options
+    if _C.enabled():
+        raise Error("Ebbtide is enabled already; call disable() first")
+    given = {"memory": memory, "flash": flash, "policy": policy, "block": block, "managed_min": managed_min}
+    if _C.opened() and _options is not None and given != _options:
+        raise Error("Ebbtide was enabled with other options before, and its space stays for the life of the process")
+    options = _C.Options.from_environment()
+    if memory is not None:
+        options.memory = _size(memory, "memory")
+        if options.memory == 0:
+            raise Error("memory: a budget of 0 bytes holds nothing; give a size such as '1.5GiB'")
+    if block is not None:
+        options.block_bytes = _size(block, "block")
+    if managed_min is not None:
+        options.managed_bytes_min = _size(managed_min, "managed_min")
+    if flash is not None:
+        options.set_flash(str(flash))
+    if policy is not None:
+        options.policy = policy
+    _start(options)
+    _options = given
+
+
+def _enable_from_environment() -> None:
+    """What `ebb run` calls in the program that it runs, as soon as torch has been imported."""
+    if not _C.enabled():
+        _start(_C.Options.from_environment())
+
+
+def disable() -> None:
+    """New tensors are ordinary again; those that exist stay managed until they are freed."""
+    _C.disable()
+
+
+def enabled() -> bool:
+    return _C.enabled()
+
+
+def step() -> None:
+    """Marks the end of an iteration, where no optimizer of torch.optim does."""
+    _C.step()
+
+
+def manages(tensor: torch.Tensor) -> bool:
+    """Whether this tensor's storage lies in the managed space."""
+    return _C.manages(tensor)
+
+
+def stats() -> dict:
+    """Counters so far; see ebb/stats.h for their meaning. Also policy, description and step_seconds."""
+    return _C.stats()

@@ -1,0 +1,43 @@
+// Options: everything a user can set about a Runtime. Environment variables EBB_MEMORY, EBB_FLASH, … mirror the fields.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ebb/units.h"
+
+namespace ebb {
+
+struct Options {
+  // The budget of the device tier in bytes: frames, small allocations and our own tables together. 0: 80 % of what
+  // this process may still take (cgroup or machine).
+  std::uint64_t memory = 0;
+  // A directory on a real file system, for the flash tier. Empty: $TMPDIR or /tmp. RAM disks are refused.
+  std::string flash;
+  // Most bytes to use on flash. 0: 90 % of what is free there.
+  std::uint64_t flash_bytes = 0;
+  // on_demand: fetch when touched, first in first out, as naive unified memory does.
+  // window: fetch all that an announced operator needs in one batch, evict by recency, keep a reserve of free frames.
+  // foresight: window, and from the second iteration on fetch ahead and evict by the recorded future.
+  std::string policy = "foresight";
+  // The unit of residency; a power of two from 4 KiB. 2 MiB is one huge page.
+  std::uint64_t block_bytes = 2 * kMiB;
+  // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
+  std::uint64_t managed_bytes_min = 64 * kKiB;
+  // Where to publish live statistics for `ebb run`; empty: nowhere.
+  std::string stats_path;
+  // The memory driver: "auto", "move" (userfaultfd with UFFDIO_MOVE) or "remap" (memfd and a SIGSEGV handler).
+  std::string memory_driver = "auto";
+  // The flash driver: "auto", "uring" or "threads".
+  std::string flash_driver = "auto";
+};
+
+// Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
+// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER. Throws Error(kInvalid)
+// naming the variable.
+Options options_from_environment();
+
+// Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.
+void parse_flash(const std::string& text, Options& options);
+
+}  // namespace ebb

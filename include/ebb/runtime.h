@@ -1,0 +1,65 @@
+// Runtime: one address space over a memory budget and flash. The façade of Ebbtide.
+//
+//   auto runtime = ebb::Runtime::open({.memory = 1.5_GiB, .flash = "/nvme"});
+//   float* x = static_cast<float*>(runtime->allocate(8_GiB));   // larger than the budget: fine
+//   ...                                                         // use x like any pointer
+//   runtime->deallocate(x);
+//
+// The address of an allocation never changes; the memory under it comes and goes. Touching an absent block waits for
+// it, from any thread. Announcing what is about to be used (`Launch`) makes that wait short; it is never required.
+//
+// Threads: every function may be called from any thread. Ownership: the last owner of the Runtime must have freed, or
+// stopped using, everything allocated from it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ebb/options.h"
+#include "ebb/stats.h"
+#include "ebb/status.h"
+#include "ebb/units.h"
+
+namespace ebb {
+
+// Bytes that a launch is about to touch. Only a hint: what it really does is found out.
+struct Access {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+  const void* allocation = nullptr;  // what allocate() returned, if known: lets the policy learn from it
+};
+
+class Runtime {
+ public:
+  // Throws Error with the remedy: nonsense options, no usable flash, no memory.
+  static std::shared_ptr<Runtime> open(const Options& options);
+  virtual ~Runtime() = default;
+
+  // Uninitialised memory, aligned to 64 bytes. Throws Error(kNoMemory) naming budget, use and remedy when neither
+  // memory nor flash can hold it. `bytes` below Options::managed_bytes_min come from ordinary memory.
+  virtual void* allocate(std::size_t bytes) = 0;
+  // Null is allowed; any other pointer must come from allocate().
+  virtual void deallocate(void* data) noexcept = 0;
+  // Whether `data` lies in the space that this runtime manages.
+  virtual bool manages(const void* data) const noexcept = 0;
+
+  // Announces a launch: waits until as much of `accesses` as fits is in memory, and keeps it there until retire().
+  // `op` identifies the operation across iterations (a hash of its name, say). Nestable; returns a ticket.
+  virtual std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept = 0;
+  virtual void retire(std::uint64_t ticket) noexcept = 0;
+  // Marks the end of an iteration (an optimizer step, a request served).
+  virtual void step() noexcept = 0;
+
+  virtual Stats stats() const = 0;
+  // Seconds between calls of step(), oldest first; the newest 65,536 are kept.
+  virtual std::vector<double> step_seconds() const = 0;
+  virtual std::string policy() const = 0;
+  // What this machine allowed: memory driver, privilege rung, flash driver, in one line.
+  virtual std::string description() const = 0;
+};
+
+}  // namespace ebb

@@ -1,0 +1,67 @@
+// See frame_pool.h.
+#include "alloc/frame_pool.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ebb {
+
+FramePool::FramePool(BackingMemory& memory, std::uint32_t frames_max) : memory_(memory), limit_(frames_max) {
+  free_.reserve(frames_max);
+  absent_.reserve(frames_max);
+  for (std::uint32_t i = frames_max; i > 0; --i) absent_.push_back(FrameIndex(i - 1));
+}
+
+void FramePool::set_limit(std::uint32_t limit) {
+  limit_ = std::clamp<std::uint32_t>(limit, 1, static_cast<std::uint32_t>(free_.capacity()));
+  while (over() && !free_.empty()) {
+    const FrameIndex frame = free_.back();
+    free_.pop_back();
+    destroy(frame);
+  }
+}
+
+FrameIndex FramePool::take_free() {
+  if (free_.empty()) return FrameIndex::none();
+  const FrameIndex frame = free_.back();
+  free_.pop_back();
+  return frame;
+}
+
+FrameIndex FramePool::take() {
+  if (!free_.empty()) return take_free();
+  if (room() == 0) return FrameIndex::none();
+  const FrameIndex frame = absent_.back();
+  // The system has less memory than the budget says: go on with what there is.
+  if (memory_.create(frame) != Status::kOk) {
+    if (created_ > 0) limit_ = created_;
+    return FrameIndex::none();
+  }
+  absent_.pop_back();
+  ++created_;
+  created_peak_ = std::max(created_peak_, created_);
+  return frame;
+}
+
+void FramePool::put(FrameIndex frame) {
+  EBB_DCHECK(std::find(free_.begin(), free_.end(), frame) == free_.end());
+  if (over()) {
+    destroy(frame);
+  } else {
+    free_.push_back(frame);
+  }
+}
+
+void FramePool::destroy(FrameIndex frame) {
+  memory_.destroy(frame);
+  absent_.push_back(frame);
+  --created_;
+}
+
+void FramePool::validate() const {
+  EBB_CHECK_EQ(created_ + absent_.size(), free_.capacity());
+  EBB_CHECK_LE(free_.size(), created_);
+}
+
+}  // namespace ebb

@@ -1,0 +1,53 @@
+// FramePool: who has which frame, and how many there may be: the memory budget, in frames.
+//
+// Frames are created one by one as they are first needed, because first touch is slow, and kept. The limit moves as
+// small allocations take their share of the budget; above it, free frames are destroyed.
+//
+// Owned by the core, under the runtime's lock; never allocates after construction.
+// Invariant: created() == free() + frames under blocks and in transfers; free frames are at home.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/index.h"
+#include "ebb/status.h"
+#include "port/backing_memory.h"
+
+namespace ebb {
+
+class FramePool {
+ public:
+  FramePool(BackingMemory& memory, std::uint32_t frames_max);
+
+  std::uint32_t limit() const { return limit_; }
+  std::uint32_t created() const { return created_; }
+  std::uint32_t created_peak() const { return created_peak_; }
+  std::uint32_t free() const { return static_cast<std::uint32_t>(free_.size()); }
+  // Frames that may still be created.
+  std::uint32_t room() const { return created_ < limit_ ? limit_ - created_ : 0; }
+  // Whether more frames exist than the limit allows: put() destroys until it holds again.
+  bool over() const { return created_ > limit_; }
+
+  // At most frames_max, at least 1; destroys free frames above it.
+  void set_limit(std::uint32_t limit);
+  // A free frame, or a new one if there is room; none otherwise. The most recently freed is the first to be reused.
+  FrameIndex take();
+  // The same, from the free ones only.
+  FrameIndex take_free();
+  void put(FrameIndex frame);
+
+  void validate() const;
+
+ private:
+  void destroy(FrameIndex frame);
+
+  BackingMemory& memory_;
+  std::vector<FrameIndex> free_;
+  std::vector<FrameIndex> absent_;  // indices without memory
+  std::uint32_t limit_;
+  std::uint32_t created_ = 0;
+  std::uint32_t created_peak_ = 0;
+};
+
+}  // namespace ebb

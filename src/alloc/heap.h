@@ -1,0 +1,65 @@
+// Heap: who gets which addresses: byte ranges inside one part of the space. Addresses are plentiful, memory is not, so
+// it packs tightly: neighbours share a block, and what is allocated together lies together, as it mostly dies together.
+//
+// A freed range first waits, as it is, for the next request of its size: in training the same sizes come back every
+// iteration, and find the address with its frames. When waiting ranges hold too much they are merged into runs, from
+// which requests of other sizes are served, best fit first.
+//
+// Owned by the core, under the runtime's lock. Offsets are bytes from the start of the space.
+// Invariant: live, waiting, runs and the fresh part behind frontier() are disjoint and cover [begin, end).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ebb {
+
+class Heap {
+ public:
+  Heap(std::uint64_t begin, std::uint64_t end, std::uint64_t waiting_bytes_max);
+
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;   // rounded up
+    std::uint64_t serial = 0;  // the caller's name for it
+    bool reused = false;       // the most recently freed range of this size
+  };
+  // None when no run is large enough.
+  std::optional<Range> allocate(std::uint64_t bytes, std::uint64_t serial);
+  // `offset` must be the start of a live range, which is returned.
+  Range free(std::uint64_t offset);
+  bool holds(std::uint64_t offset) const { return offset >= begin_ && offset < end_; }
+  // The live range that starts here, or null.
+  const Range* find(std::uint64_t offset) const;
+
+  std::uint64_t frontier() const { return frontier_; }
+  std::uint64_t live_bytes() const { return live_bytes_; }
+  std::uint64_t waiting_bytes() const { return waiting_bytes_; }
+
+  void validate() const;
+
+  static std::uint64_t round_up(std::uint64_t bytes);
+
+ private:
+  void merge_waiting();
+  void add_run(std::uint64_t offset, std::uint64_t bytes);
+  void remove_run(std::map<std::uint64_t, std::uint64_t>::iterator run);
+
+  std::uint64_t begin_;
+  std::uint64_t end_;
+  std::uint64_t frontier_;
+  std::uint64_t waiting_bytes_max_;
+  std::uint64_t live_bytes_ = 0;
+  std::uint64_t waiting_bytes_ = 0;
+  std::unordered_map<std::uint64_t, Range> live_;                           // by offset; only looked up
+  std::map<std::uint64_t, std::vector<std::uint64_t>> waiting_;             // bytes to offsets, newest last
+  std::map<std::uint64_t, std::uint64_t> runs_;                             // offset to bytes
+  std::set<std::pair<std::uint64_t, std::uint64_t>> runs_by_size_;          // (bytes, offset)
+};
+
+}  // namespace ebb

@@ -1,0 +1,21 @@
+// XXH3 compiled for AVX512: same value as the portable variant, chosen at run time by digest.cc.
+#if defined(__x86_64__)
+// GCC 12 takes the undefined operands of its own AVX-512 intrinsics for mistakes.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#define XXH_INLINE_ALL
+#include "base/digest.h"
+
+#include <xxhash.h>
+
+namespace ebb::internal {
+
+Digest digest_avx512(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.low64, hash.high64};
+}
+
+}  // namespace ebb::internal
+#endif

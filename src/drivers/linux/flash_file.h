@@ -1,0 +1,50 @@
+// FlashFile: the unnamed file that holds the flash tier: nothing to steal while it runs, nothing left after a crash.
+//
+// Mode 0600, O_DIRECT where the file system can, space allocated before it is used, so that a full disk is met when the
+// store grows and never in the middle of an eviction. Move-only owner of the descriptor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "ebb/status.h"
+
+namespace ebb {
+
+class FlashFile {
+ public:
+  FlashFile() = default;
+  // Throws Error with the remedy: no such directory, not writable, a RAM disk.
+  static FlashFile open(const std::string& directory);
+  FlashFile(FlashFile&& other) noexcept { *this = std::move(other); }
+  FlashFile& operator=(FlashFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(direct_, other.direct_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~FlashFile();
+
+  int fd() const { return fd_; }
+  bool direct() const { return direct_; }
+  // Bytes that the file system has left for us.
+  std::uint64_t free_bytes() const;
+  // Makes the first `bytes` of the file usable; kNoSpace, kIoError.
+  Status grow(std::uint64_t bytes);
+  // The whole span, synchronously; `buffer` aligned to 4 KiB.
+  Status read(std::uint64_t offset, std::span<std::byte> buffer) const;
+  Status write(std::uint64_t offset, std::span<const std::byte> buffer) const;
+
+ private:
+  int fd_ = -1;
+  bool direct_ = false;
+  std::uint64_t size_ = 0;
+};
+
+// The directory that is used when none is named: $TMPDIR or /tmp.
+std::string default_flash_directory();
+
+}  // namespace ebb

@@ -1,0 +1,55 @@
+// MoveMemory: frames are private anonymous memory, moved page table entry by page table entry between their home and
+// the space with UFFDIO_MOVE: no copy, 2 to 4 microseconds for a huge page, one mapping whatever moves.
+//
+// Both ranges are watched by one userfaultfd: touches of absent blocks arrive in next(). A touch of an absent frame at
+// home would be a bug of ours, and is reported as one. Frames get their memory in a scratch mapping that is not watched,
+// because populating a watched one would fault to ourselves.
+#pragma once
+
+#include <memory>
+
+#include "drivers/linux/reservation.h"
+#include "drivers/linux/userfault.h"
+#include "port/space_memory.h"
+
+namespace ebb {
+
+class MoveMemory final : public SpaceMemory {
+ public:
+  // kUnsupported: no userfaultfd, or a kernel before 6.8.
+  static Status make(std::size_t block_bytes, std::uint32_t blocks, std::uint32_t frames,
+                     std::unique_ptr<MoveMemory>& memory);
+  ~MoveMemory() override;
+
+  Status create(FrameIndex frame) override;
+  void destroy(FrameIndex frame) override;
+  void attach(FrameIndex frame, BlockIndex block) override;
+  Status detach(BlockIndex block, FrameIndex frame) override;
+  void wake(BlockIndex block) override;
+  void fail(BlockIndex block) override;
+  std::span<std::byte> home(FrameIndex frame) override { return {home_address(frame), block_bytes_}; }
+
+  std::size_t next(std::span<BlockIndex> blocks) override;
+  void interrupt() override;
+
+  std::byte* base() const override { return space_.data(); }
+  std::size_t bytes() const override { return space_.bytes(); }
+  std::string description() const override;
+  Status enter_child() override;
+  void place(BlockIndex block, std::span<const std::byte> content) override;
+
+ private:
+  MoveMemory() = default;
+  std::byte* address(BlockIndex block) const { return space_.data() + block.value() * block_bytes_; }
+  std::byte* home_address(FrameIndex frame) const { return home_.data() + frame.value() * block_bytes_; }
+
+  std::size_t block_bytes_ = 0;
+  Reservation space_;
+  Reservation home_;
+  Reservation scratch_;
+  Userfault userfault_;
+  int interrupt_fd_ = -1;
+  bool child_ = false;
+};
+
+}  // namespace ebb

@@ -1,0 +1,43 @@
+// Small helpers shared by the commands: whole text files of the kernel, and writing all of a buffer to a descriptor.
+// Stateless; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ebb {
+
+// The content of a file of /proc or /sys, or nothing when it cannot be read.
+std::optional<std::string> read_text(const std::string& path);
+
+// The same without the white space at its end.
+std::optional<std::string> read_line(const std::string& path);
+
+// Writes all of `text`, through short writes and interruptions. False with errno set when the descriptor refuses.
+bool write_all(int fd, std::string_view text);
+
+std::vector<std::string> split(std::string_view text, char separator);
+
+// Whether to colour what goes to `fd`: a terminal, and the user did not set NO_COLOR.
+bool wants_colour(int fd);
+
+// Owns one file descriptor.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release();
+  void reset();
+
+ private:
+  int fd_;
+};
+
+}  // namespace ebb

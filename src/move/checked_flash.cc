@@ -1,0 +1,67 @@
+// See checked_flash.h.
+#include "move/checked_flash.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ebb {
+
+CheckedFlash::CheckedFlash(std::unique_ptr<RawFlash> device, BackingMemory& memory, std::size_t block_bytes)
+    : device_(std::move(device)), memory_(memory), block_bytes_(block_bytes), requests_(device_->depth()) {
+  unwritten_.reserve(device_->depth());
+  arrived_.resize(device_->depth());
+}
+
+void CheckedFlash::submit(std::span<const FlashRequest> requests) {
+  for (const FlashRequest& request : requests) {
+    EBB_CHECK_LT(request.token, requests_.size());
+    FlashRequest& kept = requests_[request.token];
+    kept = request;
+    const std::span<std::byte> bytes = memory_.home(request.frame);
+    const bool write = request.kind == FlashRequest::Kind::kWrite;
+    if (write) {
+      const Digest now = digest(bytes);
+      if (request.has_expected && now == request.expected) {
+        unwritten_.push_back({request.token, Status::kOk, true, now});
+        continue;
+      }
+      kept.expected = now;
+    }
+    device_->submit({write, request.token, request.extent.value() * std::uint64_t{block_bytes_}, bytes});
+  }
+}
+
+std::size_t CheckedFlash::poll(std::span<FlashCompletion> completions) {
+  std::size_t found = 0;
+  while (found < completions.size() && !unwritten_.empty()) {
+    completions[found++] = unwritten_.back();
+    unwritten_.pop_back();
+  }
+  const std::size_t arrived =
+      device_->poll(std::span(arrived_).first(std::min(arrived_.size(), completions.size() - found)));
+  for (std::size_t i = 0; i < arrived; ++i) {
+    const FlashRequest& request = requests_[arrived_[i].token];
+    FlashCompletion& completion = completions[found++];
+    completion = {request.token, arrived_[i].status, false, request.expected};
+    if (request.kind == FlashRequest::Kind::kRead && completion.status == Status::kOk &&
+        digest(memory_.home(request.frame)) != request.expected) {
+      completion.status = Status::kCorrupt;
+    }
+  }
+  return found;
+}
+
+void CheckedFlash::wait(std::chrono::nanoseconds timeout) {
+  if (unwritten_.empty()) device_->wait(timeout);
+}
+
+Status CheckedFlash::read_now(ExtentIndex extent, const Digest& expected, std::span<std::byte> buffer) {
+  if (const Status status = device_->read_now(extent.value() * std::uint64_t{block_bytes_}, buffer);
+      status != Status::kOk) {
+    return status;
+  }
+  return digest(buffer) == expected ? Status::kOk : Status::kCorrupt;
+}
+
+}  // namespace ebb

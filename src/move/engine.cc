@@ -1,0 +1,284 @@
+// Engine, first half: who gets a frame. The second half, transfers, is in engine_transfers.cc.
+#include "move/engine.h"
+
+#include <algorithm>
+
+namespace ebb {
+
+Engine::Engine(PageTable& table, FramePool& frames, ExtentPool& extents, BackingMemory& memory, Policy& policy,
+               const Limits& limits)
+    : table_(table),
+      frames_(frames),
+      extents_(extents),
+      memory_(memory),
+      policy_(policy),
+      limits_(limits),
+      victims_(table, policy),
+      transfers_(limits.in_flight),
+      urgent_(table, 1),
+      wanted_(table, 2) {
+  requests_.reserve(limits.in_flight);
+}
+
+void Engine::retain(BlockRange blocks) {
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+    Block& block = table_[i];
+    if (block.live++ == 0 && block.state == BlockState::kResident) --dead_resident_;
+  }
+}
+
+void Engine::release(BlockRange blocks) {
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+    EBB_CHECK_LT(0u, table_[i].live);
+    if (--table_[i].live == 0) discard(i);
+  }
+}
+
+// The content is dead. A resident block keeps its frame, ready for the next allocation here or anywhere.
+void Engine::discard(BlockIndex index) {
+  Block& block = table_[index];
+  switch (block.state) {
+    case BlockState::kUntouched: return;
+    case BlockState::kResident:
+      ++dead_resident_;
+      drop_extent(block);
+      return;
+    case BlockState::kEvicting:
+    case BlockState::kFetching:
+      transfers_.for_each([&](std::uint32_t token, Transfer& transfer) {
+        if (transfer.block != index) return;
+        const bool unsent = std::any_of(requests_.begin(), requests_.end(),
+                                        [&](const FlashRequest& request) { return request.token == token; });
+        transfer.block = BlockIndex::none();
+        if (transfer.kind == Transfer::Kind::kFetch || transfer.in_place) {
+          block.extent = ExtentIndex::none();  // the transfer holds the reference now
+        }
+        if (transfer.kind == Transfer::Kind::kEvict && block.rescue) ++evicting_;
+        block.rescue = false;
+        if (unsent) cancel(token);
+      });
+      drop_extent(block);
+      static_cast<void>(table_.become(index, BlockState::kUntouched));
+      return;
+    case BlockState::kOnFlash:
+    case BlockState::kLost:
+      drop_extent(block);
+      static_cast<void>(table_.become(index, BlockState::kUntouched));
+      return;
+  }
+}
+
+void Engine::drop_extent(Block& block) {
+  if (!block.extent.valid()) return;
+  extents_.release(block.extent);
+  block.extent = ExtentIndex::none();
+  flash_full_ = false;
+}
+
+void Engine::populate(BlockRange blocks) {
+  const std::uint32_t most = std::min(blocks.count, frames_.limit() / 2);
+  for (BlockIndex i = blocks.first; i.value() < blocks.first.value() + most; i = i.next()) {
+    if (table_[i].state != BlockState::kUntouched || table_[i].queue != 0) continue;
+    if (!serve(i, Urgency::kWanted)) return;
+  }
+}
+
+void Engine::want(BlockIndex index) {
+  Block& block = table_[index];
+  block.prefetched = false;
+  if (block.state == BlockState::kEvicting) {
+    rescue(index);
+  } else if (block.queue == 0 && (block.state == BlockState::kOnFlash || block.state == BlockState::kUntouched)) {
+    wanted_.push(index);
+  }
+}
+
+bool Engine::pending(BlockIndex index) const {
+  const Block& block = table_[index];
+  return block.queue != 0 || block.state == BlockState::kFetching ||
+         (block.state == BlockState::kEvicting && block.rescue);
+}
+
+void Engine::fault(BlockIndex index) {
+  Block& block = table_[index];
+  block.prefetched = false;
+  switch (block.state) {
+    case BlockState::kResident: memory_.wake(index); return;
+    case BlockState::kFetching: return;
+    case BlockState::kEvicting: rescue(index); return;
+    case BlockState::kLost:
+      memory_.fail(index);
+      return;
+    case BlockState::kUntouched:
+    case BlockState::kOnFlash:
+      if (wanted_.holds(index)) wanted_.remove(index);
+      if (!urgent_.holds(index)) urgent_.push(index);
+      break;
+  }
+  if (block.state != BlockState::kOnFlash) return;
+  for (std::uint32_t ahead = 1; ahead <= limits_.read_ahead && index.value() + ahead < table_.size(); ++ahead) {
+    const BlockIndex next(index.value() + ahead);
+    if (table_[next].state == BlockState::kOnFlash && table_[next].queue == 0) wanted_.push(next);
+  }
+}
+
+void Engine::pump() {
+  while (!urgent_.empty()) {
+    const BlockIndex block = urgent_.front();
+    if (!serve(block, Urgency::kFault)) break;
+    urgent_.remove(block);
+  }
+  while (!wanted_.empty()) {
+    const BlockIndex block = wanted_.front();
+    if (!serve(block, Urgency::kWanted)) {
+      // Frames come back as evictions end; without any under way nothing here can leave, and whoever wants the block
+      // will have to fault for it.
+      if (evicting_ > 0 || transfers_.full() || !urgent_.empty()) break;
+    }
+    wanted_.remove(block);
+  }
+  if (urgent_.empty() && wanted_.empty()) fetch_ahead();
+  restore_reserve();
+  starved_ = !urgent_.empty() && transfers_.in_flight() == 0 ? urgent_.front() : BlockIndex::none();
+}
+
+void Engine::fail_starved() {
+  EBB_CHECK(starved_.valid());
+  urgent_.remove(starved_);
+  memory_.fail(starved_);
+  starved_ = BlockIndex::none();
+}
+
+// Returns whether the block needs nothing more than what is under way.
+bool Engine::serve(BlockIndex index, Urgency urgency) {
+  Block& block = table_[index];
+  switch (block.state) {
+    case BlockState::kResident:
+    case BlockState::kFetching:
+      return true;
+    case BlockState::kLost:
+      if (urgency == Urgency::kFault) memory_.fail(index);
+      return true;
+    case BlockState::kEvicting: rescue(index); return true;
+    case BlockState::kUntouched: {
+      if (urgency != Urgency::kFault && block.live == 0) return true;
+      const FrameIndex frame = acquire(urgency);
+      if (!frame.valid()) return false;
+      attach(index, frame);
+      return true;
+    }
+    case BlockState::kOnFlash: {
+      if (transfers_.full()) return false;
+      const FrameIndex frame = acquire(urgency);
+      if (!frame.valid()) return false;
+      start_fetch(index, frame, urgency == Urgency::kAhead);
+      return true;
+    }
+  }
+  return false;
+}
+
+// A frame that can be had at once, or none; then as many evictions are started as there are blocks waiting.
+FrameIndex Engine::acquire(Urgency urgency) {
+  if (frames_.free() > 0 && !frames_.over()) return frames_.take_free();
+  if (const FrameIndex frame = steal_dead(); frame.valid()) return frame;
+  if (const FrameIndex frame = frames_.take(); frame.valid()) return frame;
+  const std::uint32_t waiting = urgent_.size() + wanted_.size() + 1;
+  while (evicting_ < waiting && evict_least(urgency, Victims::kPinned)) {
+  }
+  return frames_.take_free();  // an eviction may have taken a dead block, which needs no write
+}
+
+FrameIndex Engine::steal_dead() {
+  while (dead_resident_ > 0) {
+    const Victims::Candidate candidate = victims_.least_dead();
+    if (!candidate.block.valid()) return FrameIndex::none();
+    const FrameIndex frame = table_[candidate.block].frame;
+    if (memory_.detach(candidate.block, frame) != Status::kOk) {
+      victims_.skip();
+      return FrameIndex::none();
+    }
+    static_cast<void>(table_.become(candidate.block, BlockState::kUntouched));
+    --dead_resident_;
+    if (!frames_.over()) return frame;
+    frames_.put(frame);  // above the limit: back to the system
+  }
+  return FrameIndex::none();
+}
+
+void Engine::attach(BlockIndex index, FrameIndex frame) {
+  static_cast<void>(table_.become(index, BlockState::kResident, frame));
+  if (table_[index].live == 0) ++dead_resident_;
+  memory_.attach(frame, index);
+}
+
+// Fetches what the policy expects next, into frames that nobody is about to need, or in place of blocks worth less.
+void Engine::fetch_ahead() {
+  if (!policy_.listens()) return;
+  const std::uint32_t share = std::max<std::uint32_t>(limits_.in_flight / 2, 1);
+  while (transfers_.in_flight() < share) {
+    const Policy::Ahead ahead = policy_.ahead(table_);
+    if (!ahead.block.valid()) return;
+    if (frames_.free() + frames_.room() > limits_.reserve || dead_resident_ > 0) {
+      if (!serve(ahead.block, Urgency::kAhead)) return;
+    } else if (frames_.free() + evicting_ > limits_.reserve + share / 2 ||
+               !evict_least(Urgency::kAhead, ahead.worth)) {
+      return;
+    }
+  }
+}
+
+void Engine::restore_reserve() {
+  const std::uint32_t aim = limits_.reserve + wanted_.size() + urgent_.size();
+  while (frames_.free() + frames_.room() + evicting_ < aim || frames_.over()) {
+    const Urgency urgency = urgent_.empty() ? Urgency::kWanted : Urgency::kFault;
+    if (evicting_ > limits_.in_flight / 2 || !evict_least(urgency, Victims::kPinned)) return;
+  }
+}
+
+// Starts the eviction of the block worth least, if it may go for this urgency and is worth less than `worth_below`.
+bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
+  for (std::uint32_t tries = 0; tries < 16; ++tries) {
+    const Victims::Candidate candidate = victims_.least();
+    if (!candidate.block.valid()) return false;
+    if (urgency != Urgency::kFault && candidate.worth >= worth_below) return false;
+    if (candidate.worth == Victims::kDead) {
+      const FrameIndex frame = steal_dead();
+      if (!frame.valid()) continue;
+      frames_.put(frame);
+      return true;
+    }
+    if (transfers_.full()) return false;
+    if (start_evict(candidate.block)) return true;
+    victims_.skip();
+  }
+  return false;
+}
+
+void Engine::validate() {
+  table_.validate();
+  frames_.validate();
+  extents_.validate();
+  std::uint32_t in_transfers = 0;
+  std::uint32_t evicting = 0;
+  transfers_.for_each([&](std::uint32_t, const Transfer& transfer) {
+    if (!transfer.block.valid()) ++in_transfers;
+    if (transfer.kind == Transfer::Kind::kEvict) {
+      evicting += !transfer.block.valid() || !table_[transfer.block].rescue ? 1 : 0;
+    }
+    if (transfer.block.valid()) EBB_CHECK_EQ(table_[transfer.block].frame, transfer.frame);
+  });
+  EBB_CHECK_EQ(evicting, evicting_);
+  const std::uint32_t framed = table_.count(BlockState::kResident) + table_.count(BlockState::kEvicting) +
+                               table_.count(BlockState::kFetching);
+  EBB_CHECK_EQ(frames_.created(), frames_.free() + framed + in_transfers);
+  std::uint32_t dead = 0;
+  for (std::uint32_t i = 0; i < table_.size(); ++i) {
+    const Block& block = table_[BlockIndex(i)];
+    dead += block.state == BlockState::kResident && block.live == 0 ? 1 : 0;
+    if (block.live == 0) EBB_CHECK(!block.extent.valid());
+  }
+  EBB_CHECK_EQ(dead, dead_resident_);
+}
+
+}  // namespace ebb

@@ -1,0 +1,130 @@
+// Engine: makes blocks move. A deterministic state machine without clock, thread or I/O of its own: it is told of wants,
+// faults and completions, calls the memory port at once, and leaves flash requests for whoever drives it to take.
+//
+// To evict: take the frame home (from then on a touch faults), write it from there, free it. A touch in between is a
+// rescue: the same frame returns, at once if the write has not been submitted, otherwise after it. A write that fails
+// puts the frame back under its block: nothing is lost. A block is attached only after its checksum has been verified.
+//
+// Owned by the core, under the runtime's lock. Never allocates after construction (the fault thread runs it).
+// Invariant: a frame is free, under a block, or in a transfer; every transfer has one request outstanding.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "alloc/extent_pool.h"
+#include "alloc/frame_pool.h"
+#include "base/index.h"
+#include "move/transfer.h"
+#include "move/victims.h"
+#include "move/want_queue.h"
+#include "plan/policy.h"
+#include "port/backing_memory.h"
+#include "port/flash_queue.h"
+#include "space/page_table.h"
+
+namespace ebb {
+
+class Engine {
+ public:
+  struct Limits {
+    std::uint32_t in_flight = 32;  // transfers at once
+    std::uint32_t reserve = 0;     // frames kept free, so that nobody waits for a write
+    std::uint32_t read_ahead = 0;  // blocks after a faulting one that are wanted too
+  };
+  struct Counters {
+    std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0;  // blocks
+    std::uint64_t rescues = 0, io_errors = 0, corrupt = 0, lost = 0;
+  };
+
+  Engine(PageTable& table, FramePool& frames, ExtentPool& extents, BackingMemory& memory, Policy& policy,
+         const Limits& limits);
+
+  // An allocation takes, or leaves, these blocks. A block that nobody has left loses its content.
+  void retain(BlockRange blocks);
+  void release(BlockRange blocks);
+  // Attaches frames to the untouched blocks of a range, as far as frames are to be had without waiting.
+  void populate(BlockRange blocks);
+  // Wants a block in memory, in turn. Never blocks; pending() tells whether it is still to come.
+  void want(BlockIndex block);
+  bool pending(BlockIndex block) const;
+  // Somebody touched an absent block and waits. It comes first, and may displace blocks in use.
+  void fault(BlockIndex block);
+  void complete(const FlashCompletion& completion);
+  // Serves who waits, fetches ahead, restores the reserve. Call after anything above.
+  void pump();
+
+  // Takes requests for flash, reads first, because somebody waits for them; returns how many. Each is to be submitted
+  // and its completion brought back.
+  std::size_t take_requests(std::span<FlashRequest> requests);
+  bool has_requests() const { return !requests_.empty(); }
+  bool idle() const { return transfers_.in_flight() == 0 && urgent_.empty() && wanted_.empty(); }
+  std::uint32_t in_flight() const { return transfers_.in_flight(); }
+
+  // Blocks used at or after this stamp belong to running launches and are evicted only for a fault.
+  void set_pinned_from(std::uint64_t stamp) { victims_.set_pinned_from(stamp); }
+  // A fault that can never be served, because no block can leave; none otherwise. fail_starved() gives up on it.
+  BlockIndex starved() const { return starved_; }
+  void fail_starved();
+  // The most recent block found unreadable; none otherwise.
+  BlockIndex lost_block() const { return lost_block_; }
+
+  // Writes every resident block's content to flash while leaving it resident; call, with pump() and complete(), until
+  // it returns true. `cursor` starts at 0 and is the caller's. False also while flash has no room: see flash_full().
+  bool flush(std::uint32_t& cursor);
+
+  // Whether evictions stand still for want of extents, and how many more would do.
+  bool flash_full() const { return flash_full_; }
+  void extents_added() { flash_full_ = false; }
+  bool flash_failing() const { return write_failures_ >= kWriteFailuresMax; }
+
+  const Counters& counters() const { return counters_; }
+  std::uint32_t dead_resident() const { return dead_resident_; }
+  void validate();
+
+ private:
+  enum class Urgency : std::uint8_t { kFault, kWanted, kAhead };
+  static constexpr std::uint8_t kAttemptsMax = 3;
+  static constexpr std::uint32_t kWriteFailuresMax = 8;  // in a row: flash is taken to be broken
+
+  bool serve(BlockIndex block, Urgency urgency);
+  FrameIndex acquire(Urgency urgency);
+  FrameIndex steal_dead();
+  void attach(BlockIndex block, FrameIndex frame);
+  void start_fetch(BlockIndex block, FrameIndex frame, bool ahead);
+  bool evict_least(Urgency urgency, std::uint64_t worth_below);
+  bool start_evict(BlockIndex block);
+  void rescue(BlockIndex block);
+  void cancel(std::uint32_t token);
+  void discard(BlockIndex block);
+  ExtentIndex take_extent();
+  void fetch_ahead();
+  void restore_reserve();
+  void evicted(std::uint32_t token, const FlashCompletion& completion);
+  void evict_failed(std::uint32_t token, Status status);
+  void fetched(std::uint32_t token, const FlashCompletion& completion);
+  void submit(std::uint32_t token, bool has_expected, const Digest& expected);
+  void drop_extent(Block& block);
+
+  PageTable& table_;
+  FramePool& frames_;
+  ExtentPool& extents_;
+  BackingMemory& memory_;
+  Policy& policy_;
+  Limits limits_;
+  Victims victims_;
+  TransferTable transfers_;
+  WantQueue urgent_;
+  WantQueue wanted_;
+  std::vector<FlashRequest> requests_;
+  std::uint32_t evicting_ = 0;       // transfers whose frame will become free
+  std::uint32_t dead_resident_ = 0;  // resident blocks with dead content
+  std::uint32_t write_failures_ = 0;
+  bool flash_full_ = false;
+  BlockIndex starved_;
+  BlockIndex lost_block_;
+  Counters counters_;
+};
+
+}  // namespace ebb

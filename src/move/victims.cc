@@ -1,0 +1,68 @@
+// See victims.h.
+#include "move/victims.h"
+
+#include <algorithm>
+
+namespace ebb {
+namespace {
+
+// A scan keeps this share of the frames: the cost of a scan, some nanoseconds a frame, spreads over as many evictions.
+constexpr std::uint32_t kShare = 32;
+constexpr std::uint32_t kKeepMin = 4;
+
+bool higher(const Victims::Candidate& left, const Victims::Candidate& right) {
+  return left.worth != right.worth ? left.worth > right.worth : left.block > right.block;
+}
+
+}  // namespace
+
+Victims::Victims(const PageTable& table, const Policy& policy) : table_(table), policy_(policy) {
+  candidates_.reserve(table.frames_max());
+}
+
+std::uint64_t Victims::worth(BlockIndex index) const {
+  const Block& block = table_[index];
+  if (block.live == 0) return kDead;
+  if (block.last_use >= pinned_from_) return kPinned + block.last_use;
+  return std::min(1 + policy_.keep(index, block), kPinned - 1);
+}
+
+bool Victims::current(const Candidate& candidate) const {
+  return table_[candidate.block].state == BlockState::kResident && worth(candidate.block) == candidate.worth;
+}
+
+void Victims::scan() {
+  candidates_.clear();
+  for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
+    const BlockIndex index = table_.block_of(FrameIndex(i));
+    if (!index.valid() || table_[index].state != BlockState::kResident) continue;
+    candidates_.push_back({worth(index), index});
+  }
+  const std::size_t keep =
+      std::min<std::size_t>(candidates_.size(), std::max(kKeepMin, table_.frames_max() / kShare));
+  const auto lower = [](const Candidate& left, const Candidate& right) { return higher(right, left); };
+  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(keep), candidates_.end(),
+                    lower);
+  candidates_.resize(keep);
+  std::reverse(candidates_.begin(), candidates_.end());
+}
+
+Victims::Candidate Victims::least() {
+  while (!candidates_.empty() && !current(candidates_.back())) candidates_.pop_back();
+  if (candidates_.empty()) scan();
+  return candidates_.empty() ? Candidate{} : candidates_.back();
+}
+
+Victims::Candidate Victims::least_dead() {
+  Candidate candidate = least();
+  if (candidate.block.valid() && candidate.worth == kDead) return candidate;
+  scan();
+  candidate = least();
+  return candidate.worth == kDead ? candidate : Candidate{};
+}
+
+void Victims::skip() {
+  if (!candidates_.empty()) candidates_.pop_back();
+}
+
+}  // namespace ebb

@@ -1,0 +1,14 @@
+// The list of policies.
+#include "plan/policy.h"
+
+#include "plan/recency.h"
+
+namespace ebb {
+
+std::unique_ptr<Policy> make_policy(std::string_view name) {
+  if (name == "on_demand") return std::make_unique<OnDemand>();
+  if (name == "window") return std::make_unique<Window>();
+  return nullptr;
+}
+
+}  // namespace ebb

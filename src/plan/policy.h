@@ -1,0 +1,54 @@
+// Policy: what should move. It is told what the program does and answers two questions: which resident block is worth
+// least, and which absent block should come next. It moves nothing itself, sees no clock and no device, and is the same
+// in the simulator and in a real run. Nothing depends on its being right: a wrong answer costs time only.
+//
+// Owned by the core, under the runtime's lock. No function may allocate while a fault is handled: keep() and ahead()
+// never do; the others are called by the program's own threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/index.h"
+#include "space/page_table.h"
+
+namespace ebb {
+
+// What a launch touches of one allocation: its blocks, and where in the allocation it starts.
+struct Touch {
+  std::uint64_t allocation = 0;  // serial number, unique for the life of the process
+  BlockRange blocks;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  virtual std::string_view name() const = 0;
+  // Whether launches are listened to at all; if not, blocks come when touched and leave in the order they came.
+  virtual bool listens() const = 0;
+
+  virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
+  virtual void freed(std::uint64_t /*allocation*/) {}
+  virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}
+  virtual void step() {}
+
+  // What a resident block is worth: of those with the least, the first in order is evicted.
+  virtual std::uint64_t keep(BlockIndex, const Block& block) const { return block.last_use; }
+  // The next absent block worth fetching before it is asked for, or none, and what it would be worth on the scale of
+  // keep(): only blocks worth less make room for it.
+  struct Ahead {
+    BlockIndex block;
+    std::uint64_t worth = 0;
+  };
+  virtual Ahead ahead(const PageTable&) { return {}; }
+
+  virtual std::uint64_t deviations() const { return 0; }
+};
+
+// "on_demand", "window", "foresight"; null for any other name.
+std::unique_ptr<Policy> make_policy(std::string_view name);
+
+}  // namespace ebb

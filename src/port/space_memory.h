@@ -1,0 +1,29 @@
+// SpaceMemory: backing memory at real addresses, with the faults on it: what a runtime needs beyond the core.
+//
+// The space is not inherited by fork: a child that inherited it would see absent blocks as zeros. enter_child() gives
+// the child an empty space at the same addresses, whose faults it serves itself through place().
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "port/backing_memory.h"
+#include "port/fault_source.h"
+
+namespace ebb {
+
+class SpaceMemory : public BackingMemory, public FaultSource {
+ public:
+  virtual std::byte* base() const = 0;
+  virtual std::size_t bytes() const = 0;
+  // One line for people: mechanism, privilege rung, what is lost on it.
+  virtual std::string description() const = 0;
+
+  // In a forked child, by its only thread, before anything touches the space.
+  virtual Status enter_child() = 0;
+  // In a child: gives an absent block this content (empty: zeros) and wakes who waits.
+  virtual void place(BlockIndex block, std::span<const std::byte> content) = 0;
+};
+
+}  // namespace ebb

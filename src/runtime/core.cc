@@ -1,0 +1,269 @@
+// See core.h.
+#include "runtime/core.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "ebb/units.h"
+
+namespace ebb {
+namespace {
+
+// Bytes of page table, pools and queues for one block of the space in use or one extent.
+constexpr std::uint64_t kTableBytesEach = sizeof(Block) + 40;
+// Tables of a fixed size, and the staging that a driver may need.
+constexpr std::uint64_t kFixedBytes = 256 * kKiB;
+constexpr std::uint32_t kExtentStep = 128;  // extents are made in steps: 256 MiB of blocks of 2 MiB
+
+Engine::Limits limits_of(const Core::Config& config, const Policy& policy) {
+  const std::uint32_t frames = Core::frames_of(config);
+  Engine::Limits limits;
+  limits.in_flight = std::clamp<std::uint32_t>(frames / 4, 2, config.queue_depth);
+  limits.reserve = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 1, 16) : 0;
+  limits.read_ahead = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 0, 8) : 0;
+  return limits;
+}
+
+// Freed ranges may wait for their like until they hold this much.
+std::uint64_t waiting_bytes_max(const Core::Config& config) { return config.budget_bytes / 8; }
+
+std::uint64_t space_bytes(const Core::Config& config) { return config.blocks * config.block_bytes; }
+
+}  // namespace
+
+std::uint32_t Core::frames_of(const Config& config) {
+  const std::uint64_t tables = kFixedBytes;
+  const std::uint64_t bytes = config.budget_bytes > tables ? config.budget_bytes - tables : 0;
+  const std::uint64_t frames = bytes / config.block_bytes;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, kFramesMin, 1u << 26));
+}
+
+Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy)
+    : config_(config),
+      policy_(std::move(policy)),
+      table_(config.blocks, frames_of(config)),
+      frames_(memory, frames_of(config)),
+      extents_(config.extents),
+      engine_(table_, frames_, extents_, memory, *policy_, limits_of(config, *policy_)),
+      small_heap_(0, space_bytes(config) / 4, waiting_bytes_max(config)),
+      large_heap_(space_bytes(config) / 4, space_bytes(config), waiting_bytes_max(config)),
+      extents_limit_(config.extents) {
+  EBB_CHECK_EQ(config.blocks % 4, 0u);
+  running_.reserve(256);
+}
+
+BlockRange Core::blocks_of(std::uint64_t offset, std::uint64_t bytes) const {
+  const std::uint64_t first = offset / config_.block_bytes;
+  const std::uint64_t last = (offset + std::max<std::uint64_t>(bytes, 1) - 1) / config_.block_bytes;
+  EBB_CHECK_LT(last, table_.size());
+  return {BlockIndex(static_cast<std::uint32_t>(first)), static_cast<std::uint32_t>(last - first + 1)};
+}
+
+std::uint32_t Core::new_blocks(BlockRange blocks) const {
+  std::uint32_t count = 0;
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) count += table_[i].live == 0 ? 1 : 0;
+  return count;
+}
+
+Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
+  if (bytes > space_bytes(config_)) return Status::kNoMemory;
+  Heap& heap = bytes < config_.block_bytes / 2 ? small_heap_ : large_heap_;
+  const auto range = heap.allocate(bytes, ++serial_);
+  if (!range) return Status::kNoMemory;
+  const BlockRange blocks = blocks_of(range->offset, range->bytes);
+  // Every block must have a place even when nothing else can leave: a frame, or an extent.
+  const std::uint32_t fresh = new_blocks(blocks);
+  const std::uint64_t places = std::uint64_t{frames_.limit()} + extents_limit_;
+  if (live_blocks_ + fresh + 2 > places) {
+    static_cast<void>(heap.free(range->offset));
+    return Status::kNoMemory;
+  }
+  live_blocks_ += fresh;
+  engine_.retain(blocks);
+  const std::uint64_t stamp = ++clock_;
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) table_[i].last_use = stamp;
+  policy_->allocated(range->serial, range->bytes, blocks);
+  if (policy_->listens()) populate(blocks);
+  ++allocations_;
+  reused_ += range->reused ? 1 : 0;
+  peak_live_bytes_ = std::max(peak_live_bytes_, small_heap_.live_bytes() + large_heap_.live_bytes());
+  offset = range->offset;
+  return Status::kOk;
+}
+
+// Memory for a new allocation before the kernel that fills it runs: now as far as it is to be had, the rest in turn; of
+// a huge allocation only the beginning.
+void Core::populate(BlockRange blocks) {
+  engine_.populate(blocks);
+  const std::uint32_t most = std::min(blocks.count, frames_.limit() / 2);
+  for (std::uint32_t i = 0; i < most; ++i) {
+    const BlockIndex index(blocks.first.value() + i);
+    if (table_[index].state == BlockState::kUntouched) engine_.want(index);
+  }
+}
+
+void Core::deallocate(std::uint64_t offset) {
+  const Heap::Range range = heap_of(offset).free(offset);
+  const BlockRange blocks = blocks_of(range.offset, range.bytes);
+  policy_->freed(range.serial);
+  engine_.release(blocks);
+  live_blocks_ -= new_blocks(blocks);
+}
+
+std::uint64_t Core::allocation_bytes(std::uint64_t offset) const {
+  const Heap::Range* range = heap_of(offset).find(offset);
+  return range == nullptr ? 0 : range->bytes;
+}
+
+std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
+  const std::uint64_t ticket = ++clock_;
+  if (!policy_->listens()) return ticket;
+  ++launches_;
+  running_.push_back({ticket, ticket});
+  update_pins();
+  touches_.clear();
+  // A launch larger than memory is wanted as far as it fits; the rest comes as it faults.
+  const std::uint32_t limit = frames_.limit();
+  std::uint32_t room = limit - std::min(limit / 2, std::max<std::uint32_t>(limit / 8, 2));
+  for (const Range& range : ranges) {
+    const BlockRange blocks = blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      Block& block = table_[i];
+      const bool first_touch = block.last_use != ticket;
+      block.last_use = ticket;
+      if (room == 0) continue;
+      room -= first_touch ? 1 : 0;
+      if (block.state == BlockState::kResident) {
+        block.prefetched = false;
+      } else {
+        engine_.want(i);
+      }
+    }
+    if (!range.in_allocation) continue;
+    if (const Heap::Range* found = heap_of(range.allocation).find(range.allocation); found != nullptr) {
+      touches_.push_back({found->serial, blocks});
+    }
+  }
+  policy_->launched(op, touches_);
+  return ticket;
+}
+
+void Core::retire(std::uint64_t ticket) {
+  const auto found = std::find_if(running_.rbegin(), running_.rend(),
+                                  [&](const Running& running) { return running.ticket == ticket; });
+  if (found == running_.rend()) return;
+  running_.erase(std::next(found).base());
+  update_pins();
+}
+
+void Core::update_pins() {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const Running& running : running_) least = std::min(least, running.stamp);
+  engine_.set_pinned_from(least);
+}
+
+bool Core::pending(std::span<const Range> ranges) const {
+  for (const Range& range : ranges) {
+    const BlockRange blocks = blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      if (table_[i].state != BlockState::kResident && engine_.pending(i)) return true;
+    }
+  }
+  return false;
+}
+
+void Core::step() { policy_->step(); }
+
+void Core::fault(BlockIndex block) {
+  table_[block].last_use = ++clock_;
+  engine_.fault(block);
+}
+
+std::uint32_t Core::extents_wanted() const {
+  if (extents_.capacity() >= extents_limit_) return 0;
+  // Room for what may be in flight, before it is needed.
+  const bool needed = live_blocks_ + kExtentStep > frames_.limit() && extents_.free() < kExtentStep / 2;
+  if (!needed && !engine_.flash_full()) return 0;
+  return std::min(extents_limit_, extents_.capacity() + kExtentStep);
+}
+
+void Core::set_extents(std::uint32_t count, bool more_to_come) {
+  extents_.set_capacity(count);
+  if (!more_to_come) extents_limit_ = count;
+  if (extents_.free() > 0) engine_.extents_added();
+  apply_limit();
+}
+
+void Core::set_small_bytes(std::uint64_t bytes) {
+  small_bytes_ = bytes;
+  apply_limit();
+}
+
+std::uint64_t Core::table_bytes() const {
+  const std::uint64_t blocks =
+      (small_heap_.frontier() + large_heap_.frontier() - space_bytes(config_) / 4) / config_.block_bytes;
+  return kFixedBytes + (blocks + extents_.capacity()) * kTableBytesEach;
+}
+
+void Core::apply_limit() {
+  const std::uint64_t other = small_bytes_ + table_bytes();
+  const std::uint64_t frames = config_.budget_bytes > other ? (config_.budget_bytes - other) / config_.block_bytes : 0;
+  frames_.set_limit(static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(frames, std::min(kFramesMin, table_.frames_max()), table_.frames_max())));
+}
+
+std::vector<ExtentIndex> Core::snapshot() {
+  std::vector<ExtentIndex> extents;
+  extents.reserve(extents_.used());
+  for (std::uint32_t i = 0; i < table_.size() && extents.size() < extents_.used(); ++i) {
+    const Block& block = table_[BlockIndex(i)];
+    if (!block.extent.valid()) continue;
+    extents_.retain(block.extent);
+    extents.push_back(block.extent);
+  }
+  return extents;
+}
+
+void Core::release_snapshot(std::span<const ExtentIndex> extents) {
+  for (const ExtentIndex extent : extents) extents_.release(extent);
+  if (!extents.empty()) engine_.extents_added();
+}
+
+std::uint64_t Core::resident_bytes() const {
+  return frames_.created() * config_.block_bytes + small_bytes_ + table_bytes();
+}
+
+void Core::fill(Stats& stats) const {
+  const std::uint64_t bytes = config_.block_bytes;
+  const Engine::Counters& counters = engine_.counters();
+  stats.budget_bytes = config_.budget_bytes;
+  stats.resident_bytes = resident_bytes();
+  stats.small_bytes = small_bytes_;
+  stats.live_bytes = small_heap_.live_bytes() + large_heap_.live_bytes();
+  stats.peak_live_bytes = peak_live_bytes_;
+  stats.flash_bytes = extents_.used() * bytes;
+  stats.flash_limit_bytes = extents_limit_ * bytes;
+  stats.fetched_bytes = counters.fetched * bytes;
+  stats.evicted_bytes = counters.evicted * bytes;
+  stats.clean_bytes = counters.clean * bytes;
+  stats.prefetched_bytes = counters.prefetched * bytes;
+  stats.launches = launches_;
+  stats.rescues = counters.rescues;
+  stats.allocations = allocations_;
+  stats.reused = reused_;
+  stats.io_errors = counters.io_errors;
+  stats.corrupt_blocks = counters.corrupt;
+  stats.deviations = policy_->deviations();
+}
+
+void Core::validate() {
+  engine_.validate();
+  small_heap_.validate();
+  large_heap_.validate();
+  std::uint32_t live = 0;
+  for (std::uint32_t i = 0; i < table_.size(); ++i) live += table_[BlockIndex(i)].live > 0 ? 1 : 0;
+  EBB_CHECK_EQ(live, live_blocks_);
+}
+
+}  // namespace ebb

@@ -1,0 +1,128 @@
+// Core: the deterministic heart of a Runtime: addresses, frames, extents, page table, policy and engine, tied together.
+// It has no clock, thread, lock or device; the runtime drives it with real ones, the simulator with virtual ones.
+//
+// Life of a launch: announce() stamps its blocks and wants the absent ones; pump() starts transfers; the driver takes
+// take_requests() to flash and brings back complete(); pending() turns false; the launch runs; retire().
+//
+// Threads: one at a time (the runtime's lock). fault(), complete() and pump() never allocate.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "alloc/extent_pool.h"
+#include "alloc/frame_pool.h"
+#include "alloc/heap.h"
+#include "ebb/stats.h"
+#include "ebb/status.h"
+#include "move/engine.h"
+#include "plan/policy.h"
+#include "port/backing_memory.h"
+#include "port/flash_queue.h"
+#include "space/page_table.h"
+
+namespace ebb {
+
+class Core {
+ public:
+  struct Config {
+    std::uint64_t block_bytes = 0;   // a power of two
+    std::uint64_t budget_bytes = 0;  // frames, small allocations and tables together
+    std::uint32_t blocks = 0;        // size of the space
+    std::uint32_t extents = 0;       // most blocks on flash
+    std::uint32_t queue_depth = 32;  // of the flash queue
+  };
+  // Bytes of the space.
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t allocation = 0;  // offset of the allocation it lies in, if `in_allocation`
+    bool in_allocation = false;
+  };
+
+  static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
+
+  Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy);
+  // Frames that a budget is good for: what BackingMemory must provide.
+  static std::uint32_t frames_of(const Config& config);
+
+  // kNoMemory: neither the budget nor flash can hold it.
+  Status allocate(std::uint64_t bytes, std::uint64_t& offset);
+  void deallocate(std::uint64_t offset);
+  std::uint64_t allocation_bytes(std::uint64_t offset) const;
+
+  // Returns a ticket for retire(). pending(): whether something that can still come has not come.
+  std::uint64_t announce(std::uint64_t op, std::span<const Range> ranges);
+  void retire(std::uint64_t ticket);
+  bool pending(std::span<const Range> ranges) const;
+  void step();
+
+  void fault(BlockIndex block);
+  void complete(const FlashCompletion& completion) { engine_.complete(completion); }
+  void pump() { engine_.pump(); }
+  std::size_t take_requests(std::span<FlashRequest> requests) { return engine_.take_requests(requests); }
+  // Whether the driver has something to do: take_requests() or extents_wanted().
+  bool has_work() const { return engine_.has_requests() || extents_wanted() > 0; }
+
+  // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
+  std::uint32_t extents_wanted() const;
+  void set_extents(std::uint32_t count, bool more_to_come);
+
+  // The part of the budget that small allocations take.
+  void set_small_bytes(std::uint64_t bytes);
+
+  // Snapshot for a child process: flush() until true, then snapshot() keeps every block's copy on flash as it is until
+  // release_snapshot().
+  bool flush(std::uint32_t& cursor) { return engine_.flush(cursor); }
+  std::vector<ExtentIndex> snapshot();
+  void release_snapshot(std::span<const ExtentIndex> extents);
+
+  Engine& engine() { return engine_; }
+  const Engine& engine() const { return engine_; }
+  const PageTable& table() const { return table_; }
+  const ExtentPool& extents() const { return extents_; }
+  const Policy& policy() const { return *policy_; }
+  std::uint64_t block_bytes() const { return config_.block_bytes; }
+  BlockRange blocks_of(std::uint64_t offset, std::uint64_t bytes) const;
+
+  // Everything of Stats that is known here: all but faults, stalls and steps.
+  void fill(Stats& stats) const;
+  std::uint64_t resident_bytes() const;
+  void validate();
+
+ private:
+  struct Running {
+    std::uint64_t ticket;
+    std::uint64_t stamp;
+  };
+
+  Heap& heap_of(std::uint64_t offset) { return small_heap_.holds(offset) ? small_heap_ : large_heap_; }
+  const Heap& heap_of(std::uint64_t offset) const { return small_heap_.holds(offset) ? small_heap_ : large_heap_; }
+  void populate(BlockRange blocks);
+  std::uint32_t new_blocks(BlockRange blocks) const;
+  std::uint64_t table_bytes() const;
+  void apply_limit();
+  void update_pins();
+
+  Config config_;
+  std::unique_ptr<Policy> policy_;
+  PageTable table_;
+  FramePool frames_;
+  ExtentPool extents_;
+  Engine engine_;
+  Heap small_heap_;  // below half a block
+  Heap large_heap_;
+  std::vector<Running> running_;
+  std::vector<Touch> touches_;
+  std::uint64_t clock_ = 0;  // stamps, not time
+  std::uint64_t serial_ = 0;
+  std::uint64_t small_bytes_ = 0;
+  std::uint32_t extents_limit_;
+  std::uint32_t live_blocks_ = 0;
+  std::uint64_t peak_live_bytes_ = 0;
+  std::uint64_t launches_ = 0, allocations_ = 0, reused_ = 0;
+};
+
+}  // namespace ebb

@@ -1,0 +1,200 @@
+// ManagedRuntime: the program's side: allocation, launches, waiting, statistics. Threads: managed_runtime_threads.cc;
+// fork: managed_runtime_fork.cc.
+#include "runtime/managed_runtime.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+// Small allocations are reported to the core in steps, to keep the lock off their path.
+constexpr std::int64_t kSmallStep = std::int64_t{1} << 20;
+constexpr std::size_t kRangesMax = 64;  // of a launch, on the stack; more go through the heap
+constexpr std::chrono::seconds kWaitReport{30};
+constexpr int kWaitReportsMax = 4;  // then the launch goes on, and faults for what it lacks
+
+}  // namespace
+
+ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
+    : options_(options),
+      memory_(std::move(parts.memory)),
+      flash_(std::move(parts.flash), *memory_, parts.config.block_bytes),
+      flash_description_(std::move(parts.flash_description)),
+      flash_directory_(std::move(parts.flash_directory)),
+      base_(memory_->base()),
+      space_bytes_(memory_->bytes()),
+      core_(parts.config, *memory_, std::move(parts.policy)) {
+  stats_file_.open(options.stats_path, policy(), description());
+  register_for_fork();
+  mover_ = std::thread([this] { move_loop(); });
+  fault_thread_ = std::thread([this] { fault_loop(); });
+}
+
+ManagedRuntime::~ManagedRuntime() {
+  unregister_for_fork();
+  stopping_ = true;
+  flash_.wake();
+  memory_->interrupt();
+  if (mover_.joinable()) mover_.join();
+  if (fault_thread_.joinable()) fault_thread_.join();
+  for (const Snapshot& snapshot : snapshots_) ::close(snapshot.pipe);
+}
+
+bool ManagedRuntime::manages(const void* data) const noexcept { return offset_of(data) < space_bytes_; }
+
+std::uint64_t ManagedRuntime::offset_of(const void* data) const {
+  return reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(base_);
+}
+
+bool ManagedRuntime::range_of(const Access& access, Core::Range& range) const {
+  const std::uint64_t offset = offset_of(access.data);
+  if (offset >= space_bytes_ || access.bytes == 0 || access.bytes > space_bytes_ - offset) return false;
+  range.offset = offset;
+  range.bytes = access.bytes;
+  range.in_allocation = access.allocation != nullptr && manages(access.allocation);
+  range.allocation = range.in_allocation ? offset_of(access.allocation) : 0;
+  return true;
+}
+
+void* ManagedRuntime::allocate(std::size_t bytes) {
+  if (bytes < options_.managed_bytes_min || child_) return allocate_small(bytes);
+  Lock lock(mutex_);
+  std::uint64_t offset = 0;
+  if (core_.allocate(bytes, offset) != Status::kOk) {
+    lock.unlock();
+    out_of_memory(bytes);
+  }
+  core_.pump();
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  after_change();
+  const Core::Range range{offset, bytes, 0, false};
+  if (core_.pending({&range, 1})) wait_while_pending(lock, {&range, 1});
+  return base_ + offset;
+}
+
+void ManagedRuntime::deallocate(void* data) noexcept {
+  if (data == nullptr) return;
+  if (!manages(data)) {
+    if (!child_) count_small(-static_cast<std::int64_t>(::malloc_usable_size(data)));
+    std::free(data);
+    return;
+  }
+  if (child_) return;  // the space is the parent's: nothing to give back
+  Lock lock(mutex_);
+  core_.deallocate(offset_of(data));
+}
+
+void* ManagedRuntime::allocate_small(std::size_t bytes) {
+  void* data = nullptr;
+  if (::posix_memalign(&data, kAlignment, std::max<std::size_t>(bytes, 1)) != 0) out_of_memory(bytes);
+  if (!child_) count_small(static_cast<std::int64_t>(::malloc_usable_size(data)));
+  return data;
+}
+
+void ManagedRuntime::count_small(std::int64_t bytes) {
+  const std::int64_t now = small_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  const std::int64_t applied = small_applied_.load(std::memory_order_relaxed);
+  if (std::abs(now - applied) < kSmallStep) return;
+  const Lock lock(mutex_);
+  small_applied_.store(now, std::memory_order_relaxed);
+  core_.set_small_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)));
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+}
+
+void ManagedRuntime::out_of_memory(std::size_t bytes) {
+  const Stats now = stats();
+  throw Error(Status::kNoMemory,
+              "out of memory: " + format_size(bytes) + " asked for, with " + format_size(now.live_bytes) +
+                  " of tensors alive, a memory budget of " + format_size(now.budget_bytes) + " and room for " +
+                  format_size(now.flash_limit_bytes) + " on flash in '" + flash_directory_ +
+                  "'. Give it more memory (--memory, EBB_MEMORY) or more flash (--flash DIR:SIZE, EBB_FLASH).");
+}
+
+std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Access> accesses) noexcept {
+  if (child_) return 0;
+  std::array<Core::Range, kRangesMax> few;
+  std::vector<Core::Range> many;
+  if (accesses.size() > few.size()) many.resize(accesses.size());
+  const std::span<Core::Range> all = many.empty() ? std::span<Core::Range>(few) : std::span<Core::Range>(many);
+  std::size_t count = 0;
+  for (const Access& access : accesses) count += range_of(access, all[count]) ? 1 : 0;
+  if (count == 0) return 0;
+  const std::span<const Core::Range> ranges = all.first(count);
+  Lock lock(mutex_);
+  const std::uint64_t ticket = core_.announce(op, ranges);
+  core_.pump();
+  after_change();
+  if (core_.pending(ranges)) wait_while_pending(lock, ranges);
+  return ticket;
+}
+
+void ManagedRuntime::retire(std::uint64_t ticket) noexcept {
+  if (ticket == 0 || child_) return;
+  const Lock lock(mutex_);
+  core_.retire(ticket);
+}
+
+void ManagedRuntime::wait_while_pending(Lock& lock, std::span<const Core::Range> ranges) {
+  stalls_.begin(monotonic_ns());
+  for (int report = 0; report < kWaitReportsMax; ++report) {
+    const bool arrived = changed_.wait_for(lock, kWaitReport, [&] { return !core_.pending(ranges); });
+    if (arrived) break;
+    dump_state("a launch has waited 30 s for its blocks");
+  }
+  stalls_.end(monotonic_ns());
+}
+
+// After anything that may have left work for the mover. Lock held.
+void ManagedRuntime::after_change() {
+  if (core_.has_work()) flash_.wake();
+}
+
+void ManagedRuntime::step() noexcept {
+  if (child_) return;
+  const Lock lock(mutex_);
+  const std::uint64_t now = monotonic_ns();
+  if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
+  last_step_ns_ = now;
+  ++steps_;
+  core_.step();
+}
+
+Stats ManagedRuntime::read_stats() const {
+  Stats stats;
+  core_.fill(stats);
+  stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
+  stats.faults = faults_;
+  stats.stall_ns = stalls_.total_ns(monotonic_ns());
+  stats.steps = steps_;
+  return stats;
+}
+
+Stats ManagedRuntime::stats() const {
+  const Lock lock(mutex_);
+  return read_stats();
+}
+
+std::vector<double> ManagedRuntime::step_seconds() const {
+  const std::uint64_t count = stats_file_.step_count();
+  std::vector<double> seconds;
+  for (std::uint64_t i = count - std::min<std::uint64_t>(count, StatsPage::kStepsMax); i < count; ++i) {
+    seconds.push_back(stats_file_.step_seconds(i));
+  }
+  return seconds;
+}
+
+std::string ManagedRuntime::policy() const { return std::string(core_.policy().name()); }
+
+std::string ManagedRuntime::description() const { return memory_->description() + "; " + flash_description_; }
+
+}  // namespace ebb

@@ -1,0 +1,122 @@
+// ManagedRuntime: the Runtime over real ports. The only place with threads and a lock.
+//
+// Threads: the program's own call the public functions; the fault thread serves touches of absent blocks; the mover
+// submits to flash, hashes, and takes completions. One mutex guards the core; it is held for microseconds, never while
+// touching the space, hashing or waiting. Lock order: mutex_, then malloc's. The fault thread never allocates.
+//
+// fork(): before it, every block is written to flash and a snapshot of the extents is kept (before_fork); the child gets
+// an empty space and reads its blocks from the snapshot, in its own memory (child_*); a pipe tells when the child and
+// its descendants are gone, and the snapshot with them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ebb/runtime.h"
+#include "move/checked_flash.h"
+#include "port/space_memory.h"
+#include "runtime/core.h"
+#include "runtime/stall_clock.h"
+#include "runtime/stats_file.h"
+
+namespace ebb {
+
+class ManagedRuntime final : public Runtime {
+ public:
+  struct Parts {
+    Core::Config config;
+    std::unique_ptr<SpaceMemory> memory;
+    std::unique_ptr<RawFlash> flash;
+    std::unique_ptr<Policy> policy;
+    std::string flash_description;
+    std::string flash_directory;
+  };
+  ManagedRuntime(const Options& options, Parts parts);
+  ~ManagedRuntime() override;
+
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* data) noexcept override;
+  bool manages(const void* data) const noexcept override;
+  std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
+  void retire(std::uint64_t ticket) noexcept override;
+  void step() noexcept override;
+  Stats stats() const override;
+  std::vector<double> step_seconds() const override;
+  std::string policy() const override;
+  std::string description() const override;
+
+  // Around fork(), by the forking thread.
+  void before_fork();
+  void after_fork_parent();
+  void after_fork_child();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Snapshot {
+    int pipe;  // end of file: the child and its descendants are gone
+    std::vector<ExtentIndex> extents;
+  };
+  static constexpr std::size_t kFaultsMax = 64;  // faulting blocks whose stall is timed at once
+
+  void move_loop();
+  void fault_loop();
+  void serve_faults(std::span<const BlockIndex> blocks);
+  void settle_faults();
+  void child_fault_loop();
+  void after_change();
+  void register_for_fork();
+  void unregister_for_fork();
+  void wait_while_pending(Lock& lock, std::span<const Core::Range> ranges);
+  void grow_flash(Lock& lock);
+  void report_lost();
+  void release_ended_snapshots();
+  void publish();
+  void dump_state(const char* why) const;
+  Stats read_stats() const;
+  void* allocate_small(std::size_t bytes);
+  void count_small(std::int64_t bytes);
+  [[noreturn]] void out_of_memory(std::size_t bytes);
+  std::uint64_t offset_of(const void* data) const;
+  bool range_of(const Access& access, Core::Range& range) const;
+
+  Options options_;
+  std::unique_ptr<SpaceMemory> memory_;
+  CheckedFlash flash_;
+  std::string flash_description_;
+  std::string flash_directory_;
+  std::byte* base_;
+  std::size_t space_bytes_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // something arrived, left or failed
+  Core core_;
+  StallClock stalls_;
+  StatsFile stats_file_;
+  std::array<BlockIndex, kFaultsMax> faulting_{};
+  std::size_t faulting_count_ = 0;
+  std::uint64_t faults_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t last_step_ns_ = 0;
+  std::uint64_t starved_since_ns_ = 0;
+  std::uint64_t lost_reported_ = 0;
+  std::uint64_t peak_resident_bytes_ = 0;
+  std::vector<Snapshot> snapshots_;
+  Snapshot forming_{};  // between before_fork and after_fork
+  int child_pipe_ = -1;
+
+  std::atomic<std::int64_t> small_bytes_{0};
+  std::atomic<std::int64_t> small_applied_{0};
+  std::atomic<bool> stopping_{false};
+  bool child_ = false;
+  std::thread mover_;
+  std::thread fault_thread_;
+};
+
+}  // namespace ebb

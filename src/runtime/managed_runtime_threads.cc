@@ -1,0 +1,156 @@
+// ManagedRuntime: its two threads. Neither touches the space; the fault thread never allocates.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "runtime/managed_runtime.h"
+
+namespace ebb {
+namespace {
+
+// Small batches: hashing a batch of writes must not keep arrived reads waiting.
+constexpr std::size_t kSubmitBatch = 2;
+constexpr std::size_t kPollBatch = 2;
+constexpr std::chrono::milliseconds kIdleWait{200};
+constexpr std::uint64_t kPublishEveryNs = 100'000'000;
+// A fault that finds no block able to leave may be served when somebody unpins a page; after this it never will.
+constexpr std::uint64_t kStarvedMaxNs = 5'000'000'000;
+
+void say(const char* text, int length) {
+  if (length <= 0) return;
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+void ManagedRuntime::move_loop() {
+  std::array<FlashRequest, kSubmitBatch> requests;
+  std::array<FlashCompletion, kPollBatch> completions;
+  std::uint64_t published_ns = 0;
+  Lock lock(mutex_);
+  while (!stopping_) {
+    if (core_.extents_wanted() > 0) grow_flash(lock);
+    const std::size_t taken = core_.take_requests(requests);
+    lock.unlock();
+    flash_.submit(std::span(requests).first(taken));
+    std::size_t arrived = flash_.poll(completions);
+    if (arrived == 0 && taken == 0) {
+      flash_.wait(kIdleWait);
+      arrived = flash_.poll(completions);
+    }
+    lock.lock();
+    for (const FlashCompletion& completion : std::span(completions).first(arrived)) core_.complete(completion);
+    const bool starved = core_.engine().starved().valid();
+    if (arrived > 0 || starved) {
+      core_.pump();
+      settle_faults();
+      changed_.notify_all();
+    }
+    const std::uint64_t now = monotonic_ns();
+    if (now - published_ns > kPublishEveryNs) {
+      published_ns = now;
+      publish();
+      release_ended_snapshots();
+    }
+  }
+  // What was submitted still belongs to the queue, whose destructor waits for it.
+  publish();
+}
+
+void ManagedRuntime::publish() {
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  stats_file_.update(read_stats());
+}
+
+void ManagedRuntime::grow_flash(Lock& lock) {
+  const std::uint32_t wanted = core_.extents_wanted();
+  lock.unlock();
+  const Status status = flash_.reserve(wanted);
+  lock.lock();
+  const bool made = status == Status::kOk;
+  core_.set_extents(made ? wanted : core_.extents().capacity(), made);
+  core_.pump();
+  changed_.notify_all();
+}
+
+void ManagedRuntime::fault_loop() {
+  std::array<BlockIndex, 32> blocks;
+  while (!stopping_) {
+    const std::size_t count = memory_->next(blocks);
+    if (count > 0) serve_faults(std::span(blocks).first(count));
+  }
+}
+
+void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
+  const Lock lock(mutex_);
+  for (const BlockIndex block : blocks) {
+    ++faults_;
+    core_.fault(block);
+    const auto known = std::span(faulting_).first(faulting_count_);
+    if (faulting_count_ == kFaultsMax || std::find(known.begin(), known.end(), block) != known.end()) continue;
+    faulting_[faulting_count_++] = block;
+    stalls_.begin(monotonic_ns());
+  }
+  core_.pump();
+  settle_faults();
+  after_change();
+}
+
+// Ends the stall of faults that have been served, and gives up on one that never can be. Lock held.
+void ManagedRuntime::settle_faults() {
+  const std::uint64_t now = monotonic_ns();
+  const BlockIndex starved = core_.engine().starved();
+  if (!starved.valid()) {
+    starved_since_ns_ = 0;
+  } else if (starved_since_ns_ == 0) {
+    starved_since_ns_ = now;
+  } else if (now - starved_since_ns_ > kStarvedMaxNs) {
+    char text[256];
+    say(text, std::snprintf(text, sizeof text,
+                            "ebb: out of memory: block %u is needed, and no other can leave: flash is %s. The access "
+                            "fails with SIGBUS. Give it more memory (--memory) or other flash (--flash).\n",
+                            starved.value(), core_.engine().flash_failing() ? "failing" : "full"));
+    core_.engine().fail_starved();
+    starved_since_ns_ = 0;
+  }
+  report_lost();
+  for (std::size_t i = 0; i < faulting_count_;) {
+    const Block& block = core_.table()[faulting_[i]];
+    const bool waits = block.queue != 0 || block.state == BlockState::kFetching || block.state == BlockState::kEvicting;
+    if (waits) {
+      ++i;
+      continue;
+    }
+    stalls_.end(now);
+    faulting_[i] = faulting_[--faulting_count_];
+  }
+}
+
+void ManagedRuntime::report_lost() {
+  const Engine::Counters& counters = core_.engine().counters();
+  if (counters.lost == lost_reported_) return;
+  lost_reported_ = counters.lost;
+  char text[320];
+  say(text, std::snprintf(text, sizeof text,
+                          "ebb: block %u cannot be read back from flash: %s. Its data is lost; a program that touches "
+                          "it fails with SIGBUS rather than compute with wrong data. Check the disk under %s.\n",
+                          core_.engine().lost_block().value(),
+                          counters.corrupt > 0 ? "its checksum does not match" : "the device reports an error",
+                          flash_directory_.c_str()));
+}
+
+void ManagedRuntime::dump_state(const char* why) const {
+  const PageTable& table = core_.table();
+  char text[400];
+  say(text, std::snprintf(text, sizeof text,
+                          "ebb: %s: %u blocks resident, %u evicting, %u fetching, %u on flash; %u transfers in flight, "
+                          "flash %s\n",
+                          why, table.count(BlockState::kResident), table.count(BlockState::kEvicting),
+                          table.count(BlockState::kFetching), table.count(BlockState::kOnFlash),
+                          core_.engine().in_flight(), core_.engine().flash_full() ? "full" : "not full"));
+}
+
+}  // namespace ebb

@@ -1,0 +1,63 @@
+// See stats_file.h.
+#include "runtime/stats_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "ebb/status.h"
+
+namespace ebb {
+
+StatsFile::~StatsFile() {
+  if (page_ != nullptr) ::munmap(page_, sizeof(StatsPage));
+}
+
+void StatsFile::open(const std::string& path, const std::string& policy, const std::string& description) {
+  int fd = -1;
+  if (!path.empty()) {
+    fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || ::ftruncate(fd, sizeof(StatsPage)) != 0) {
+      const std::string why = std::strerror(errno);
+      if (fd >= 0) ::close(fd);
+      throw Error(Status::kInvalid, "statistics file '" + path + "' cannot be written: " + why);
+    }
+  }
+  void* const mapped = ::mmap(nullptr, sizeof(StatsPage), PROT_READ | PROT_WRITE,
+                              fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+  if (fd >= 0) ::close(fd);
+  if (mapped == MAP_FAILED) throw Error(Status::kNoMemory, "no memory for the statistics page");
+  page_ = static_cast<StatsPage*>(mapped);
+  page_->process = static_cast<std::uint64_t>(::getpid());
+  std::memset(page_->policy, 0, sizeof page_->policy);
+  std::memset(page_->description, 0, sizeof page_->description);
+  policy.copy(page_->policy, sizeof page_->policy - 1);
+  description.copy(page_->description, sizeof page_->description - 1);
+  page_->magic.store(StatsPage::kMagic, std::memory_order_release);
+}
+
+void StatsFile::update(const Stats& stats) {
+  if (page_ == nullptr) return;
+  page_->sequence.fetch_add(1, std::memory_order_acq_rel);
+  std::memcpy(&page_->stats, &stats, sizeof stats);
+  page_->sequence.fetch_add(1, std::memory_order_release);
+}
+
+void StatsFile::add_step(double seconds) {
+  if (page_ == nullptr) return;
+  const std::uint64_t step = page_->step_count.load(std::memory_order_relaxed);
+  page_->step_seconds[step % StatsPage::kStepsMax] = seconds;
+  page_->step_count.store(step + 1, std::memory_order_release);
+}
+
+std::uint64_t StatsFile::step_count() const {
+  return page_ == nullptr ? 0 : page_->step_count.load(std::memory_order_acquire);
+}
+
+double StatsFile::step_seconds(std::uint64_t step) const { return page_->step_seconds[step % StatsPage::kStepsMax]; }
+
+}  // namespace ebb

@@ -1,0 +1,32 @@
+// StatsFile: the writer's side of ebb::StatsPage: a mapped file, or nothing when no path was given.
+//
+// update() and add_step() are called under the runtime's lock and do not allocate.
+#pragma once
+
+#include <string>
+
+#include "ebb/stats_page.h"
+
+namespace ebb {
+
+class StatsFile {
+ public:
+  StatsFile() = default;
+  StatsFile(const StatsFile&) = delete;
+  StatsFile& operator=(const StatsFile&) = delete;
+  ~StatsFile();
+  // Throws Error if the file cannot be made. An empty path: steps are kept in memory only.
+  void open(const std::string& path, const std::string& policy, const std::string& description);
+  void update(const Stats& stats);
+  void add_step(double seconds);
+  // Steps kept, oldest first.
+  std::uint64_t step_count() const;
+  double step_seconds(std::uint64_t step) const;
+  // In a forked child: the page stays the parent's.
+  void detach() { page_ = nullptr; }
+
+ private:
+  StatsPage* page_ = nullptr;
+};
+
+}  // namespace ebb
