@@ -222,7 +222,7 @@ void Engine::fetch_ahead() {
     if (frames_.free() + frames_.room() > limits_.reserve || dead_resident_ > 0) {
       if (!serve(ahead.block, Urgency::kAhead)) return;
     } else if (frames_.free() + evicting_ > limits_.reserve + share / 2 ||
-               !evict_least(Urgency::kAhead, ahead.worth)) {
+               !evict_least(Urgency::kAhead, ahead.worth + 1)) {
       return;
     }
   }

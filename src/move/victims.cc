@@ -10,8 +10,11 @@ namespace {
 constexpr std::uint32_t kShare = 32;
 constexpr std::uint32_t kKeepMin = 4;
 
+// Of blocks worth the same, those of one tensor, its end leaves first: its beginning is needed first. In a running launch
+// it is the other way round: the beginning has been used.
 bool higher(const Victims::Candidate& left, const Victims::Candidate& right) {
-  return left.worth != right.worth ? left.worth > right.worth : left.block > right.block;
+  if (left.worth != right.worth) return left.worth > right.worth;
+  return left.worth >= Victims::kPinned ? left.block > right.block : left.block < right.block;
 }
 
 }  // namespace

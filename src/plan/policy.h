@@ -2,8 +2,8 @@
 // least, and which absent block should come next. It moves nothing itself, sees no clock and no device, and is the same
 // in the simulator and in a real run. Nothing depends on its being right: a wrong answer costs time only.
 //
-// Owned by the core, under the runtime's lock. No function may allocate while a fault is handled: keep() and ahead()
-// never do; the others are called by the program's own threads.
+// Owned by the core, under the runtime's lock. keep(), ahead() and budget() may run on the fault thread and never
+// allocate; the others are called by the program's own threads.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ namespace ebb {
 // What a launch touches of one allocation: its blocks, and where in the allocation it starts.
 struct Touch {
   std::uint64_t allocation = 0;  // serial number, unique for the life of the process
+  std::uint64_t bytes = 0;
   BlockRange blocks;
 };
 
@@ -30,6 +31,8 @@ class Policy {
   // Whether launches are listened to at all; if not, blocks come when touched and leave in the order they came.
   virtual bool listens() const = 0;
 
+  // What there is: told at the start, and when small allocations take or give back their share.
+  virtual void budget(std::uint64_t /*block_bytes*/, std::uint32_t /*frames*/) {}
   virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}
   virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}

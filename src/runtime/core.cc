@@ -51,6 +51,7 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       extents_limit_(config.extents) {
   EBB_CHECK_EQ(config.blocks % 4, 0u);
   running_.reserve(256);
+  apply_limit();
 }
 
 BlockRange Core::blocks_of(std::uint64_t offset, std::uint64_t bytes) const {
@@ -142,7 +143,7 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
     }
     if (!range.in_allocation) continue;
     if (const Heap::Range* found = heap_of(range.allocation).find(range.allocation); found != nullptr) {
-      touches_.push_back({found->serial, blocks});
+      touches_.push_back({found->serial, range.bytes, blocks});
     }
   }
   policy_->launched(op, touches_);
@@ -211,6 +212,7 @@ void Core::apply_limit() {
   const std::uint64_t frames = config_.budget_bytes > other ? (config_.budget_bytes - other) / config_.block_bytes : 0;
   frames_.set_limit(static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(frames, std::min(kFramesMin, table_.frames_max()), table_.frames_max())));
+  policy_->budget(config_.block_bytes, frames_.limit());
 }
 
 std::vector<ExtentIndex> Core::snapshot() {

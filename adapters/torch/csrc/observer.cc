@@ -27,7 +27,7 @@ struct LaunchContext final : at::ObserverContext {
 void add_tensor(const at::Tensor& tensor, Accesses& accesses) {
   // Opaque (oneDNN), sparse, meta and functional tensors have no plain storage; what they hold faults.
   if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.unsafeGetTensorImpl()->has_storage()) return;
-  if (!tensor.device().is_cpu()) return;
+  if (!tensor.device().is_cpu() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return;
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   const void* const base = storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get();
   if (base == nullptr || !g_runtime->manages(base)) return;
@@ -55,11 +55,7 @@ void collect(c10::ArrayRef<const c10::IValue> inputs, Accesses& accesses) {
   std::size_t longest = 0;
   for (const c10::IValue& input : inputs) {
     if (input.isTensor()) {
-      const at::Tensor& tensor = input.toTensor();
-      // A wrapped functional or batched tensor may not answer for sizes; such never reach a kernel.
-      if (tensor.defined() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
-        add_tensor(tensor, accesses);
-      }
+      add_tensor(input.toTensor(), accesses);
     } else if (input.isTensorList() || input.isOptionalTensorList()) {
       longest = std::max(longest, input.toListRef().size());
     }

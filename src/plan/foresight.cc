@@ -1,0 +1,206 @@
+// See foresight.h.
+#include "plan/foresight.h"
+
+#include <algorithm>
+
+namespace ebb {
+namespace {
+
+constexpr std::uint64_t kHorizon = 1ull << 50;  // later than any event
+constexpr std::uint64_t kFar = kHorizon - 1;    // not needed again, as far as is known
+
+// How far ahead an event of the program is looked for, if it is not the one expected. Launches are telling; sizes of
+// allocations repeat.
+constexpr Recording::Position kLaunchWindow = 256;
+constexpr Recording::Position kAllocationWindow = 16;
+constexpr std::uint32_t kMissesMax = 64;  // in a row: the program does something else
+// The search starts again from the cursor every so many launches, to account for what has been used up by then.
+constexpr std::uint32_t kRestartEvery = 32;
+constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
+
+}  // namespace
+
+void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
+  // The rest is for blocks on their way out, and for ranges that do not fill their blocks.
+  demand_bytes_max_ = block_bytes * frames / 8 * 7;
+}
+
+void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  next_serial_ = allocation + 1;
+  live_[allocation] = blocks;
+  if (blocks.end().value() > next_use_.size()) next_use_.resize(blocks.end().value() + std::size_t{1024}, kFar);
+  recording_.add_allocation(allocation, bytes);
+  if (!following_) return;
+  const Position position = match(Recording::allocation_signature(bytes), false);
+  std::uint64_t when = kFar;
+  if (position != Recording::kNever) {
+    const std::uint32_t reference = plan_.event(position).reference;
+    bound_[reference] = allocation;
+    if (const Position first = plan_.reference(reference).first; first != Recording::kNever) when = base_ + first;
+  }
+  see_use(blocks, when);
+}
+
+void Foresight::freed(std::uint64_t allocation) {
+  live_.erase(allocation);
+  recording_.add_free(allocation);
+}
+
+void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
+  if (touches.empty()) return;
+  first_blocks_.clear();
+  for (const Touch& touch : touches) first_blocks_.push_back(live_.at(touch.allocation).first);
+  recording_.add_launch(op, touches, first_blocks_);
+  if (!following_) return;
+  const Position position = match(Recording::launch_signature(op, touches.size()), true);
+  if (position == Recording::kNever) return;
+  const auto uses = plan_.uses(plan_.event(position));
+  for (std::size_t i = 0; i < touches.size(); ++i) {
+    bound_[uses[i].reference] = touches[i].allocation;
+    see_use(touches[i].blocks, next_use_after(uses[i]));
+  }
+  if (++launches_since_restart_ >= kRestartEvery || scan_ < cursor_) restart_scan();
+}
+
+Recording::Position Foresight::match(std::uint64_t signature, bool launch) {
+  const Position window = launch ? kLaunchWindow : kAllocationWindow;
+  const Position end = std::min(plan_.size(), cursor_ + window);
+  for (Position position = cursor_; position < end; ++position) {
+    if (plan_.event(position).signature != signature) continue;
+    cursor_ = position + 1;
+    misses_ = 0;
+    return position;
+  }
+  if (++misses_ >= kMissesMax) {
+    following_ = false;
+    ++deviations_;
+  }
+  return Recording::kNever;
+}
+
+// When the allocation is needed after this use: later in the iteration, or in the next one.
+std::uint64_t Foresight::next_use_after(const Recording::Use& use) const {
+  if (use.next != Recording::kNever) return base_ + use.next;
+  const Recording::Reference& reference = plan_.reference(use.reference);
+  const Position next =
+      reference.serial < plan_.start() ? reference.first : plan_.first_use_after(reference.serial);
+  return next == Recording::kNever ? kFar : base_ + plan_.size() + next;
+}
+
+// A block may hold several allocations: the earliest use counts, until it has passed.
+void Foresight::see_use(BlockRange blocks, std::uint64_t when) {
+  const std::uint64_t now = base_ + cursor_;
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+    std::uint64_t& next = next_use_[i.value()];
+    next = next < now || next == kFar ? when : std::min(next, when);
+  }
+}
+
+void Foresight::step() {
+  const std::uint64_t start = recording_.start();
+  std::swap(plan_, recording_);
+  base_ += plan_.size();
+  cursor_ = 0;
+  misses_ = 0;
+  recording_.begin(next_serial_, start);
+  following_ = plan_.usable();
+  bound_.assign(plan_.references(), 0);
+  demanded_.assign(plan_.references(), 0);
+  restart_scan();
+  if (following_) rebuild();
+}
+
+// At the start of an iteration: when each allocation that lives is needed.
+void Foresight::rebuild() {
+  std::fill(next_use_.begin(), next_use_.end(), kFar);
+  for (const auto& [serial, blocks] : live_) {
+    Position first = Recording::kNever;
+    if (serial >= plan_.start()) {
+      first = plan_.first_use_after(serial);
+    } else if (const std::uint32_t reference = plan_.find(serial); reference != Recording::kNone) {
+      first = plan_.reference(reference).first;
+    }
+    if (first != Recording::kNever) see_use(blocks, base_ + first);
+  }
+}
+
+std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
+  if (!following_) return block.last_use;
+  return kHorizon - (index.value() < next_use_.size() ? next_use_[index.value()] : kFar);
+}
+
+// The serial that a reference of the plan has in this iteration, or in the next; 0 if it is not known yet.
+std::uint64_t Foresight::resolve(std::uint32_t index, bool next_iteration) const {
+  const Recording::Reference& reference = plan_.reference(index);
+  if (!next_iteration && bound_[index] != 0) return bound_[index];
+  if (reference.serial >= plan_.start()) return 0;
+  if (live_.contains(reference.serial)) return reference.serial;
+  if (reference.serial < plan_.previous_start()) return 0;
+  const std::uint64_t counted = reference.serial - plan_.previous_start();
+  return (next_iteration ? recording_.start() : plan_.start()) + counted;
+}
+
+BlockRange Foresight::blocks_of(const Recording::Use& use, bool next_iteration) const {
+  const std::uint64_t serial = resolve(use.reference, next_iteration);
+  const auto found = serial == 0 ? live_.end() : live_.find(serial);
+  if (found == live_.end()) return {};
+  const BlockRange all = found->second;
+  const std::uint32_t first = std::min(use.first_block, all.count);
+  return {BlockIndex(all.first.value() + first), std::min(use.blocks, all.count - first)};
+}
+
+void Foresight::restart_scan() {
+  launches_since_restart_ = 0;
+  scan_ = cursor_;
+  scan_use_ = 0;
+  demand_bytes_ = 0;
+  std::fill(demanded_.begin(), demanded_.end(), 0);
+}
+
+// Adds what is used of an allocation; false if it does not fit with the rest.
+bool Foresight::demand(std::uint32_t reference, std::uint64_t bytes) {
+  std::uint64_t& demanded = demanded_[reference];
+  if (bytes <= demanded) return true;
+  if (demand_bytes_ + bytes - demanded > demand_bytes_max_) return false;
+  demand_bytes_ += bytes - demanded;
+  demanded = bytes;
+  return true;
+}
+
+void Foresight::release(std::uint32_t reference) {
+  demand_bytes_ -= demanded_[reference];
+  demanded_[reference] = 0;
+}
+
+Policy::Ahead Foresight::ahead(const PageTable& table) {
+  if (!following_) return {};
+  const std::uint64_t size = plan_.size();
+  for (std::uint32_t events = 0; events < kScanEventsMax && scan_ < cursor_ + size; ++events, ++scan_) {
+    const bool next_iteration = scan_ >= size;
+    const Recording::Event& event = plan_.event(static_cast<Position>(next_iteration ? scan_ - size : scan_));
+    if (event.kind == Recording::Kind::kFree) {
+      release(event.reference);
+      continue;
+    }
+    if (event.kind == Recording::Kind::kAllocation) {
+      if (!demand(event.reference, plan_.reference(event.reference).bytes)) return {};
+      continue;
+    }
+    const auto uses = plan_.uses(event);
+    for (; scan_use_ < uses.size(); ++scan_use_) {
+      const Recording::Use& use = uses[scan_use_];
+      if (!demand(use.reference, use.bytes)) return {};
+      const BlockRange blocks = blocks_of(use, next_iteration);
+      for (BlockIndex i = blocks.first; blocks.count > 0 && i != blocks.end(); i = i.next()) {
+        std::uint64_t& next = next_use_[i.value()];
+        const std::uint64_t when = base_ + scan_;
+        if (next == kFar || next < base_ + cursor_ || next > when) next = when;
+        if (table[i].state == BlockState::kOnFlash && table[i].queue == 0) return {i, kHorizon - when};
+      }
+    }
+    scan_use_ = 0;
+  }
+  return {};
+}
+
+}  // namespace ebb

@@ -1,0 +1,71 @@
+// See recording.h.
+#include "plan/recording.h"
+
+#include <algorithm>
+
+namespace ebb {
+
+void Recording::begin(std::uint64_t start, std::uint64_t previous_start) {
+  start_ = start;
+  previous_start_ = previous_start;
+  events_.clear();
+  uses_.clear();
+  references_.clear();
+  local_.clear();
+  earlier_.clear();
+}
+
+std::uint32_t Recording::find(std::uint64_t serial) const {
+  if (serial >= start_) return serial - start_ < local_.size() ? local_[serial - start_] : kNone;
+  const auto found = earlier_.find(serial);
+  return found == earlier_.end() ? kNone : found->second;
+}
+
+std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) {
+  if (const std::uint32_t found = find(serial); found != kNone) return found;
+  const auto index = references();
+  references_.push_back({serial, bytes, kNever, kNone});
+  if (serial < start_) {
+    earlier_.emplace(serial, index);
+  } else {
+    if (serial - start_ >= local_.size()) local_.resize(serial - start_ + 1, kNone);
+    local_[serial - start_] = index;
+  }
+  return index;
+}
+
+void Recording::add_allocation(std::uint64_t serial, std::uint64_t bytes) {
+  if (events_.size() >= kEventsMax) return;
+  events_.push_back({allocation_signature(bytes), 0, 0, find_or_add(serial, bytes), Kind::kAllocation});
+}
+
+void Recording::add_free(std::uint64_t serial) {
+  const std::uint32_t reference = find(serial);
+  if (reference == kNone || events_.size() >= kEventsMax) return;
+  events_.push_back({0, 0, 0, reference, Kind::kFree});
+}
+
+void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std::span<const BlockIndex> first_blocks) {
+  if (events_.size() >= kEventsMax) return;
+  const Position position = size();
+  events_.push_back({launch_signature(op, touches.size()), static_cast<std::uint32_t>(uses_.size()),
+                     static_cast<std::uint32_t>(touches.size()), kNone, Kind::kLaunch});
+  for (std::size_t i = 0; i < touches.size(); ++i) {
+    const std::uint32_t index = find_or_add(touches[i].allocation, touches[i].bytes);
+    Reference& reference = references_[index];
+    reference.bytes = std::max(reference.bytes, touches[i].bytes);
+    if (reference.first == kNever) reference.first = position;
+    if (reference.last_use != kNone) uses_[reference.last_use].next = position;
+    reference.last_use = static_cast<std::uint32_t>(uses_.size());
+    uses_.push_back({index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count,
+                     touches[i].bytes, kNever});
+  }
+}
+
+Recording::Position Recording::first_use_after(std::uint64_t serial) const {
+  if (serial < start_) return kNever;
+  const std::uint32_t carried = find(previous_start_ + (serial - start_));
+  return carried == kNone || previous_start_ + (serial - start_) >= start_ ? kNever : references_[carried].first;
+}
+
+}  // namespace ebb

@@ -1,0 +1,84 @@
+// Recording: one iteration of the program as a sequence of events, allocations, launches and frees, and for each use of
+// an allocation the position of the next one. What the analysis of tensor vitality in G10 (Zhang et al., MICRO 2023,
+// section 4.2) takes from a compiled graph is taken here from the iteration before.
+//
+// Allocations are named by their serial numbers, which are consecutive: those of this iteration start at start(), those
+// of the one before at previous_start().
+//
+// Owned by a policy. finish() ends the recording; from then on it is only read, and reading never allocates.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "plan/policy.h"
+
+namespace ebb {
+
+class Recording {
+ public:
+  using Position = std::uint32_t;  // of an event in the iteration
+  static constexpr Position kNever = 0xffffffff;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  static constexpr std::size_t kEventsMax = std::size_t{1} << 20;  // a longer iteration is not learned
+
+  enum class Kind : std::uint8_t { kAllocation, kLaunch, kFree };
+  struct Event {
+    std::uint64_t signature = 0;      // equal events have equal signatures; that of a free equals none
+    std::uint32_t first_use = 0;      // launches: their uses are [first_use, first_use + uses)
+    std::uint32_t uses = 0;
+    std::uint32_t reference = kNone;  // allocations and frees: of what
+    Kind kind = Kind::kLaunch;
+  };
+  struct Use {
+    std::uint32_t reference = 0;
+    std::uint32_t first_block = 0;  // relative to the allocation's first
+    std::uint32_t blocks = 0;
+    std::uint64_t bytes = 0;
+    Position next = kNever;         // the next use of the same allocation
+  };
+  struct Reference {
+    std::uint64_t serial = 0;
+    std::uint64_t bytes = 0;
+    Position first = kNever;        // the first use
+    std::uint32_t last_use = kNone; // while recording: index of the latest use, to be linked to the next
+  };
+
+  void begin(std::uint64_t start, std::uint64_t previous_start);
+  void add_allocation(std::uint64_t serial, std::uint64_t bytes);
+  void add_launch(std::uint64_t op, std::span<const Touch> touches, std::span<const BlockIndex> first_blocks);
+  void add_free(std::uint64_t serial);
+
+  bool usable() const { return !events_.empty() && events_.size() < kEventsMax; }
+  std::uint64_t start() const { return start_; }
+  std::uint64_t previous_start() const { return previous_start_; }
+  Position size() const { return static_cast<Position>(events_.size()); }
+  const Event& event(Position position) const { return events_[position]; }
+  std::span<const Use> uses(const Event& event) const { return std::span(uses_).subspan(event.first_use, event.uses); }
+  std::uint32_t references() const { return static_cast<std::uint32_t>(references_.size()); }
+  const Reference& reference(std::uint32_t index) const { return references_[index]; }
+  // The reference for an allocation of this iteration or an earlier one; kNone if it is never used.
+  std::uint32_t find(std::uint64_t serial) const;
+  // When an allocation that this iteration made is first used in the iteration after it; kNever: not at all.
+  Position first_use_after(std::uint64_t serial) const;
+
+  static std::uint64_t allocation_signature(std::uint64_t bytes) { return bytes * 2 + 3; }
+  static std::uint64_t launch_signature(std::uint64_t op, std::size_t touches) {
+    return (op * 0x9e3779b97f4a7c15ull + touches) * 2 + 2;
+  }
+
+ private:
+  std::uint32_t find_or_add(std::uint64_t serial, std::uint64_t bytes);
+
+  std::uint64_t start_ = 0;
+  std::uint64_t previous_start_ = 0;
+  std::vector<Event> events_;
+  std::vector<Use> uses_;
+  std::vector<Reference> references_;
+  std::vector<std::uint32_t> local_;                // reference by serial - start
+  std::map<std::uint64_t, std::uint32_t> earlier_;  // reference by serial
+};
+
+}  // namespace ebb
