@@ -43,6 +43,10 @@ void Engine::discard(BlockIndex index) {
       ++dead_resident_;
       drop_extent(block);
       return;
+    case BlockState::kReady:
+      drop_extent(block);
+      frames_.put(table_.become(index, BlockState::kUntouched));
+      return;
     case BlockState::kEvicting:
     case BlockState::kFetching:
       transfers_.for_each([&](std::uint32_t token, Transfer& transfer) {
@@ -86,8 +90,11 @@ void Engine::populate(BlockRange blocks) {
 void Engine::want(BlockIndex index) {
   Block& block = table_[index];
   block.prefetched = false;
+  block.held = false;
   if (block.state == BlockState::kEvicting) {
     rescue(index);
+  } else if (block.state == BlockState::kReady) {
+    attach(index, block.frame);
   } else if (block.queue == 0 && (block.state == BlockState::kOnFlash || block.state == BlockState::kUntouched)) {
     wanted_.push(index);
   }
@@ -99,12 +106,32 @@ bool Engine::pending(BlockIndex index) const {
          (block.state == BlockState::kEvicting && block.rescue);
 }
 
+void Engine::hold(BlockIndex index) {
+  Block& block = table_[index];
+  if (block.queue != 0 || block.state == BlockState::kFetching) {
+    block.held = block.state == BlockState::kFetching || block.state == BlockState::kOnFlash;
+  } else if (block.state == BlockState::kResident && block.live > 0) {
+    if (memory_.detach(index, block.frame) == Status::kOk) {
+      static_cast<void>(table_.become(index, BlockState::kReady, block.frame));
+    }
+  }
+}
+
+void Engine::let_go(BlockIndex index) {
+  Block& block = table_[index];
+  block.held = false;
+  if (block.state == BlockState::kReady) attach(index, block.frame);
+}
+
 void Engine::fault(BlockIndex index) {
   Block& block = table_[index];
   block.prefetched = false;
+  block.held = false;
+  victims_.set_faulted(index);
   switch (block.state) {
     case BlockState::kResident: memory_.wake(index); return;
     case BlockState::kFetching: return;
+    case BlockState::kReady: attach(index, block.frame); return;
     case BlockState::kEvicting: rescue(index); return;
     case BlockState::kLost:
       memory_.fail(index);
@@ -156,21 +183,28 @@ bool Engine::serve(BlockIndex index, Urgency urgency) {
     case BlockState::kResident:
     case BlockState::kFetching:
       return true;
+    case BlockState::kReady:
+      if (!block.held) attach(index, block.frame);
+      return true;
     case BlockState::kLost:
       if (urgency == Urgency::kFault) memory_.fail(index);
       return true;
     case BlockState::kEvicting: rescue(index); return true;
     case BlockState::kUntouched: {
       if (urgency != Urgency::kFault && block.live == 0) return true;
-      const FrameIndex frame = acquire(urgency);
+      const FrameIndex frame = acquire(index, urgency);
       if (!frame.valid()) return false;
       attach(index, frame);
       return true;
     }
     case BlockState::kOnFlash: {
       if (transfers_.full()) return false;
-      const FrameIndex frame = acquire(urgency);
+      const FrameIndex frame = acquire(index, urgency);
       if (!frame.valid()) return false;
+      if (transfers_.full()) {  // of evictions, started for the frame
+        frames_.put(frame);
+        return false;
+      }
       start_fetch(index, frame, urgency == Urgency::kAhead);
       return true;
     }
@@ -179,12 +213,13 @@ bool Engine::serve(BlockIndex index, Urgency urgency) {
 }
 
 // A frame that can be had at once, or none; then as many evictions are started as there are blocks waiting.
-FrameIndex Engine::acquire(Urgency urgency) {
+FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   if (frames_.free() > 0 && !frames_.over()) return frames_.take_free();
   if (const FrameIndex frame = steal_dead(); frame.valid()) return frame;
   if (const FrameIndex frame = frames_.take(); frame.valid()) return frame;
   const std::uint32_t waiting = urgent_.size() + wanted_.size() + 1;
-  while (evicting_ < waiting && evict_least(urgency, Victims::kPinned)) {
+  const std::uint64_t worth_below = Victims::kPinned + table_[index].last_use;
+  while (evicting_ < waiting && evict_least(urgency, worth_below)) {
   }
   return frames_.take_free();  // an eviction may have taken a dead block, which needs no write
 }
@@ -238,7 +273,8 @@ void Engine::restore_reserve() {
 
 // Starts the eviction of the block worth least, if it may go for this urgency and is worth less than `worth_below`.
 bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
-  for (std::uint32_t tries = 0; tries < 16; ++tries) {
+  const std::uint32_t tries_max = urgency == Urgency::kFault ? table_.frames_max() : 16;
+  for (std::uint32_t tries = 0; tries < tries_max; ++tries) {
     const Victims::Candidate candidate = victims_.least();
     if (!candidate.block.valid()) return false;
     if (urgency != Urgency::kFault && candidate.worth >= worth_below) return false;
@@ -270,7 +306,7 @@ void Engine::validate() {
   });
   EBB_CHECK_EQ(evicting, evicting_);
   const std::uint32_t framed = table_.count(BlockState::kResident) + table_.count(BlockState::kEvicting) +
-                               table_.count(BlockState::kFetching);
+                               table_.count(BlockState::kFetching) + table_.count(BlockState::kReady);
   EBB_CHECK_EQ(frames_.created(), frames_.free() + framed + in_transfers);
   std::uint32_t dead = 0;
   for (std::uint32_t i = 0; i < table_.size(); ++i) {

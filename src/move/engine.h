@@ -46,9 +46,14 @@ class Engine {
   void release(BlockRange blocks);
   // Attaches frames to the untouched blocks of a range, as far as frames are to be had without waiting.
   void populate(BlockRange blocks);
-  // Wants a block in memory, in turn. Never blocks; pending() tells whether it is still to come.
+  // Wants a block in memory, in turn, in place of blocks used less recently than Block::last_use says of it. Never
+  // blocks; pending() tells whether it is still to come.
   void want(BlockIndex block);
   bool pending(BlockIndex block) const;
+  // Keeps a block that is on its way, or resident, from being resident until it is touched: fault() tells of it.
+  void hold(BlockIndex block);
+  // Ends that, touched or not.
+  void let_go(BlockIndex block);
   // Somebody touched an absent block and waits. It comes first, and may displace blocks in use.
   void fault(BlockIndex block);
   void complete(const FlashCompletion& completion);
@@ -73,6 +78,8 @@ class Engine {
   // Writes every resident block's content to flash while leaving it resident; call, with pump() and complete(), until
   // it returns true. `cursor` starts at 0 and is the caller's. False also while flash has no room: see flash_full().
   bool flush(std::uint32_t& cursor);
+  // Ends a flush that cannot be completed: what it has not written has no copy on flash, rather than an outdated one.
+  void give_up_flush(std::uint32_t cursor);
 
   // Whether evictions stand still for want of extents, and how many more would do.
   bool flash_full() const { return flash_full_; }
@@ -89,7 +96,7 @@ class Engine {
   static constexpr std::uint32_t kWriteFailuresMax = 8;  // in a row: flash is taken to be broken
 
   bool serve(BlockIndex block, Urgency urgency);
-  FrameIndex acquire(Urgency urgency);
+  FrameIndex acquire(BlockIndex block, Urgency urgency);
   FrameIndex steal_dead();
   void attach(BlockIndex block, FrameIndex frame);
   void start_fetch(BlockIndex block, FrameIndex frame, bool ahead);

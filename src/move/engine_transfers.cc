@@ -151,6 +151,7 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
   transfers_.remove(token);
   if (block.rescue) {
     block.rescue = false;
+    flash_full_ = false;  // its copy can give way
     attach(transfer.block, transfer.frame);
     return;
   }
@@ -165,12 +166,10 @@ void Engine::evict_failed(std::uint32_t token, Status status) {
   ++counters_.io_errors;
   ++write_failures_;
   if (status == Status::kIoError) extents_.retire(transfer.extent);
-  if (transfer.in_place) {
-    drop_extent(block);  // its old content is no longer to be trusted
-    transfer.in_place = false;
-  } else {
-    extents_.release(transfer.extent);
-  }
+  // The block's older copy, overwritten or outdated, is nothing to come back to.
+  if (!transfer.in_place) extents_.release(transfer.extent);
+  transfer.in_place = false;
+  drop_extent(block);
   const bool again = status == Status::kIoError && ++transfer.attempts < kAttemptsMax && !block.rescue;
   transfer.extent = again ? take_extent() : ExtentIndex::none();
   if (transfer.extent.valid()) {
@@ -197,9 +196,15 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   }
   if (completion.status == Status::kOk) {
     ++counters_.fetched;
+    flash_full_ = false;  // its copy can give way
     const Transfer arrived = transfer;
     transfers_.remove(token);
-    attach(arrived.block, arrived.frame);
+    if (table_[arrived.block].held) {
+      table_[arrived.block].held = false;
+      static_cast<void>(table_.become(arrived.block, BlockState::kReady, arrived.frame));
+    } else {
+      attach(arrived.block, arrived.frame);
+    }
     return;
   }
   ++counters_.io_errors;
@@ -221,12 +226,20 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
 bool Engine::flush(std::uint32_t& cursor) {
   for (; cursor < table_.frames_max(); ++cursor) {
     const BlockIndex index = table_.block_of(FrameIndex(cursor));
+    if (index.valid()) let_go(index);
     if (!index.valid() || table_[index].state != BlockState::kResident || table_[index].live == 0) continue;
     if (transfers_.full() || !start_evict(index)) return false;
     --evicting_;
     table_[index].rescue = true;
   }
   return transfers_.in_flight() == 0;
+}
+
+void Engine::give_up_flush(std::uint32_t cursor) {
+  for (; cursor < table_.frames_max(); ++cursor) {
+    const BlockIndex index = table_.block_of(FrameIndex(cursor));
+    if (index.valid() && table_[index].state == BlockState::kResident) drop_extent(table_[index]);
+  }
 }
 
 }  // namespace ebb

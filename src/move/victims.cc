@@ -26,7 +26,7 @@ Victims::Victims(const PageTable& table, const Policy& policy) : table_(table), 
 std::uint64_t Victims::worth(BlockIndex index) const {
   const Block& block = table_[index];
   if (block.live == 0) return kDead;
-  if (block.last_use >= pinned_from_) return kPinned + block.last_use;
+  if (block.last_use >= pinned_from_ || faulted(index)) return kPinned + block.last_use;
   return std::min(1 + policy_.keep(index, block), kPinned - 1);
 }
 
@@ -39,8 +39,10 @@ void Victims::scan() {
   for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
     const BlockIndex index = table_.block_of(FrameIndex(i));
     if (!index.valid() || table_[index].state != BlockState::kResident) continue;
-    candidates_.push_back({worth(index), index});
+    const Candidate candidate{worth(index), index};
+    if (!skipped_.block.valid() || higher(candidate, skipped_)) candidates_.push_back(candidate);
   }
+  skipped_ = {};
   const std::size_t keep =
       std::min<std::size_t>(candidates_.size(), std::max(kKeepMin, table_.frames_max() / kShare));
   const auto lower = [](const Candidate& left, const Candidate& right) { return higher(right, left); };
@@ -65,7 +67,9 @@ Victims::Candidate Victims::least_dead() {
 }
 
 void Victims::skip() {
-  if (!candidates_.empty()) candidates_.pop_back();
+  if (candidates_.empty()) return;
+  skipped_ = candidates_.back();
+  candidates_.pop_back();
 }
 
 }  // namespace ebb

@@ -1,10 +1,15 @@
 // Victims: which resident block is worth least. A scan over all frames ranks them and keeps the lowest few, so that a
 // scan is paid once for many evictions; a candidate is checked again when it is taken, because it may have been used.
 //
-// Order: blocks whose content is dead, then by Policy::keep(), then blocks that a running launch uses (by age).
+// Order: blocks whose content is dead, then by Policy::keep(), then, by age, blocks that a running launch uses and those
+// that the program has just faulted for: a policy to which such a block is worthless must not send it away before the
+// access that waited for it has been made.
 // Owned by the engine; never allocates after construction.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -29,23 +34,32 @@ class Victims {
 
   // Blocks used at or after this stamp belong to running launches.
   void set_pinned_from(std::uint64_t stamp) { pinned_from_ = stamp; }
-  // The resident block worth least; `block` is none if nothing is resident. It is looked at, not taken: the caller
+  // The program waits for this block: it is pinned until some others have been waited for.
+  void set_faulted(BlockIndex block) {
+    if (!faulted(block)) faulted_[next_faulted_++ % faulted_.size()] = block;
+  }
+  // The resident block worth least; `block` is none if there is none. It is looked at, not taken: the caller
   // changes its state or its worth, or calls skip().
   Candidate least();
   // The same, but only a block whose content is dead.
   Candidate least_dead();
-  // Leaves this block alone until the next scan.
+  // Passes this block over: least() comes to those worth more, and after the last of them to none, once, and to the
+  // first again. So blocks that cannot leave never hide those that can.
   void skip();
   std::uint64_t worth(BlockIndex index) const;
 
  private:
+  bool faulted(BlockIndex block) const { return std::find(faulted_.begin(), faulted_.end(), block) != faulted_.end(); }
   void scan();
   bool current(const Candidate& candidate) const;
 
   const PageTable& table_;
   const Policy& policy_;
   std::uint64_t pinned_from_ = std::numeric_limits<std::uint64_t>::max();
+  std::array<BlockIndex, 4> faulted_;  // half of the fewest frames there may be
+  std::size_t next_faulted_ = 0;
   std::vector<Candidate> candidates_;  // descending by worth: the least is at the back
+  Candidate skipped_;                  // the next scan begins above it
 };
 
 }  // namespace ebb

@@ -124,30 +124,79 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
   running_.push_back({ticket, ticket});
   update_pins();
   touches_.clear();
-  // A launch larger than memory is wanted as far as it fits; the rest comes as it faults.
-  const std::uint32_t limit = frames_.limit();
-  std::uint32_t room = limit - std::min(limit / 2, std::max<std::uint32_t>(limit / 8, 2));
+  std::uint64_t needed = 0;
+  for (const Range& range : ranges) {
+    const BlockRange blocks = blocks_of(range.offset, range.bytes);
+    needed += blocks.count;
+    if (!long_launches_.empty()) notice_progress(blocks.first);
+    if (!range.in_allocation) continue;
+    if (const Heap::Range* found = heap_of(range.allocation).find(range.allocation); found != nullptr) {
+      touches_.push_back({found->serial, range.bytes, blocks});
+    }
+  }
+  if (needed > frames_.limit() - frames_.limit() / 4) {
+    announce_long(ticket, ranges);
+  } else {
+    announce_short(ticket, ranges);
+  }
+  policy_->launched(op, touches_);
+  return ticket;
+}
+
+void Core::announce_short(std::uint64_t ticket, std::span<const Range> ranges) {
   for (const Range& range : ranges) {
     const BlockRange blocks = blocks_of(range.offset, range.bytes);
     for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
       Block& block = table_[i];
-      const bool first_touch = block.last_use != ticket;
       block.last_use = ticket;
-      if (room == 0) continue;
-      room -= first_touch ? 1 : 0;
       if (block.state == BlockState::kResident) {
         block.prefetched = false;
       } else {
         engine_.want(i);
       }
     }
-    if (!range.in_allocation) continue;
-    if (const Heap::Range* found = heap_of(range.allocation).find(range.allocation); found != nullptr) {
-      touches_.push_back({found->serial, range.bytes, blocks});
-    }
   }
-  policy_->launched(op, touches_);
-  return ticket;
+}
+
+// Larger than memory: its beginning is wanted now, the rest as it proceeds. What it needs later is worth less.
+void Core::announce_long(std::uint64_t ticket, std::span<const Range> ranges) {
+  LongLaunch launch(ticket, frames_.limit());
+  for (const Range& range : ranges) launch.add(blocks_of(range.offset, range.bytes), range.group);
+  clock_ += launch.size();
+  for (std::uint32_t i = 0; i < launch.size(); ++i) table_[launch.block(i)].last_use = launch.stamp(i);
+  advance(long_launches_.emplace_back(std::move(launch)), 0);
+}
+
+void Core::notice_progress(BlockIndex block) {
+  for (LongLaunch& launch : long_launches_) {
+    const std::uint32_t position = launch.find(block);
+    if (position != LongLaunch::kNone) advance(launch, position);
+  }
+}
+
+// A long launch has come to `position`: what is behind may leave, the next part is wanted.
+void Core::advance(LongLaunch& launch, std::uint32_t position) {
+  const LongLaunch::Step step = launch.advance(position);
+  for (std::uint32_t i = step.behind_first; i < step.behind_end; ++i) {
+    Block& block = table_[launch.block(i)];
+    if (block.last_use == launch.stamp(i)) block.last_use = launch.ticket() - 1;
+  }
+  for (std::uint32_t i = step.wanted_first; i < step.wanted_end; ++i) {
+    const BlockIndex index = launch.block(i);
+    if (table_[index].state != BlockState::kResident) engine_.want(index);
+    if (launch.is_marker(i)) engine_.hold(index);
+  }
+}
+
+bool Core::launch_pending(std::uint64_t ticket, std::span<const Range> ranges) const {
+  for (const LongLaunch& launch : long_launches_) {
+    if (launch.ticket() != ticket) continue;
+    for (std::uint32_t i = 0; i < launch.start_size(); ++i) {
+      if (table_[launch.block(i)].state != BlockState::kResident && engine_.pending(launch.block(i))) return true;
+    }
+    return false;
+  }
+  return pending(ranges);
 }
 
 void Core::retire(std::uint64_t ticket) {
@@ -156,6 +205,11 @@ void Core::retire(std::uint64_t ticket) {
   if (found == running_.rend()) return;
   running_.erase(std::next(found).base());
   update_pins();
+  std::erase_if(long_launches_, [&](const LongLaunch& launch) {
+    if (launch.ticket() != ticket) return false;
+    for (std::uint32_t i = 0; i < launch.size(); ++i) engine_.let_go(launch.block(i));
+    return true;
+  });
 }
 
 void Core::update_pins() {
@@ -177,6 +231,7 @@ bool Core::pending(std::span<const Range> ranges) const {
 void Core::step() { policy_->step(); }
 
 void Core::fault(BlockIndex block) {
+  notice_progress(block);
   table_[block].last_use = ++clock_;
   engine_.fault(block);
 }

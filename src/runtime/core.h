@@ -21,6 +21,7 @@
 #include "plan/policy.h"
 #include "port/backing_memory.h"
 #include "port/flash_queue.h"
+#include "runtime/long_launch.h"
 #include "space/page_table.h"
 
 namespace ebb {
@@ -40,6 +41,7 @@ class Core {
     std::uint64_t bytes = 0;
     std::uint64_t allocation = 0;  // offset of the allocation it lies in, if `in_allocation`
     bool in_allocation = false;
+    std::uint32_t group = 0;
   };
 
   static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
@@ -53,8 +55,10 @@ class Core {
   void deallocate(std::uint64_t offset);
   std::uint64_t allocation_bytes(std::uint64_t offset) const;
 
-  // Returns a ticket for retire(). pending(): whether something that can still come has not come.
+  // Returns a ticket for retire(). launch_pending(): whether something that the launch needs to start can still come and
+  // has not; of a launch larger than memory this is its beginning.
   std::uint64_t announce(std::uint64_t op, std::span<const Range> ranges);
+  bool launch_pending(std::uint64_t ticket, std::span<const Range> ranges) const;
   void retire(std::uint64_t ticket);
   bool pending(std::span<const Range> ranges) const;
   void step();
@@ -98,6 +102,10 @@ class Core {
     std::uint64_t stamp;
   };
 
+  void announce_short(std::uint64_t ticket, std::span<const Range> ranges);
+  void announce_long(std::uint64_t ticket, std::span<const Range> ranges);
+  void notice_progress(BlockIndex block);
+  void advance(LongLaunch& launch, std::uint32_t position);
   Heap& heap_of(std::uint64_t offset) { return small_heap_.holds(offset) ? small_heap_ : large_heap_; }
   const Heap& heap_of(std::uint64_t offset) const { return small_heap_.holds(offset) ? small_heap_ : large_heap_; }
   void populate(BlockRange blocks);
@@ -115,6 +123,7 @@ class Core {
   Heap small_heap_;  // below half a block
   Heap large_heap_;
   std::vector<Running> running_;
+  std::vector<LongLaunch> long_launches_;
   std::vector<Touch> touches_;
   std::uint64_t clock_ = 0;  // stamps, not time
   std::uint64_t serial_ = 0;

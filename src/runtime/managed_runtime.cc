@@ -61,6 +61,7 @@ bool ManagedRuntime::range_of(const Access& access, Core::Range& range) const {
   if (offset >= space_bytes_ || access.bytes == 0 || access.bytes > space_bytes_ - offset) return false;
   range.offset = offset;
   range.bytes = access.bytes;
+  range.group = access.group;
   range.in_allocation = access.allocation != nullptr && manages(access.allocation);
   range.allocation = range.in_allocation ? offset_of(access.allocation) : 0;
   return true;
@@ -78,7 +79,9 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
   peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
   after_change();
   const Core::Range range{offset, bytes, 0, false};
-  if (core_.pending({&range, 1})) wait_while_pending(lock, {&range, 1});
+  if (core_.pending({&range, 1})) {
+    wait_while(lock, [&] { return core_.pending({&range, 1}); });
+  }
   return base_ + offset;
 }
 
@@ -134,7 +137,9 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Access>
   const std::uint64_t ticket = core_.announce(op, ranges);
   core_.pump();
   after_change();
-  if (core_.pending(ranges)) wait_while_pending(lock, ranges);
+  if (core_.launch_pending(ticket, ranges)) {
+    wait_while(lock, [&] { return core_.launch_pending(ticket, ranges); });
+  }
   return ticket;
 }
 
@@ -144,10 +149,11 @@ void ManagedRuntime::retire(std::uint64_t ticket) noexcept {
   core_.retire(ticket);
 }
 
-void ManagedRuntime::wait_while_pending(Lock& lock, std::span<const Core::Range> ranges) {
+template <typename Pending>
+void ManagedRuntime::wait_while(Lock& lock, Pending pending) {
   stalls_.begin(monotonic_ns());
   for (int report = 0; report < kWaitReportsMax; ++report) {
-    const bool arrived = changed_.wait_for(lock, kWaitReport, [&] { return !core_.pending(ranges); });
+    const bool arrived = changed_.wait_for(lock, kWaitReport, [&] { return !pending(); });
     if (arrived) break;
     dump_state("a launch has waited 30 s for its blocks");
   }

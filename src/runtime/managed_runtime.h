@@ -73,7 +73,8 @@ class ManagedRuntime final : public Runtime {
   void after_change();
   void register_for_fork();
   void unregister_for_fork();
-  void wait_while_pending(Lock& lock, std::span<const Core::Range> ranges);
+  template <typename Pending>
+  void wait_while(Lock& lock, Pending pending);
   void grow_flash(Lock& lock);
   void report_lost();
   void release_ended_snapshots();

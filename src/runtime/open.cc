@@ -7,6 +7,8 @@
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/machine_memory.h"
 #include "drivers/linux/move_memory.h"
+#include "drivers/linux/remap_memory.h"
+#include "drivers/linux/thread_flash.h"
 #include "drivers/uring/uring_flash.h"
 #include "runtime/managed_runtime.h"
 
@@ -38,22 +40,65 @@ void check(Options& options) {
   if (options.flash.empty()) options.flash = default_flash_directory();
 }
 
-std::unique_ptr<SpaceMemory> open_memory(const Options& options, const Core::Config& config) {
-  const std::uint32_t frames = Core::frames_of(config);
-  std::unique_ptr<MoveMemory> memory;
-  const Status status = MoveMemory::make(options.block_bytes, config.blocks, frames, memory);
-  if (status == Status::kOk) return memory;
-  throw Error(status, "this kernel cannot move memory: " + std::string(name(status)));
+// Why frames cannot be moved here, and what would change that.
+std::string why_no_move(Status status) {
+  Userfault userfault;
+  if (Userfault::open(userfault) != Status::kOk) {
+    return "userfaultfd is denied to this process: sysctl vm.unprivileged_userfaultfd=1, CAP_SYS_PTRACE, or in a "
+           "container a seccomp profile that allows userfaultfd";
+  }
+  if (!userfault.can_move()) return "userfaultfd of this kernel has no UFFDIO_MOVE: Linux 6.8 or later is needed";
+  return "userfaultfd cannot watch the space (" + std::string(name(status)) + "): lift ulimit -v, or use less flash " +
+         "(EBB_FLASH=DIR:SIZE)";
 }
 
-std::unique_ptr<RawFlash> open_flash(const Options& /*options*/, FlashFile file, std::string& description) {
-  std::unique_ptr<UringFlash> uring;
-  const bool direct = file.direct();
-  if (UringFlash::make(file, kQueueDepth, uring) != Status::kOk) {
-    throw Error(Status::kUnsupported, "io_uring is not available");
+std::unique_ptr<SpaceMemory> open_memory(const Options& options, const Core::Config& config) {
+  const std::string& driver = options.memory_driver;
+  if (driver != "auto" && driver != "move" && driver != "remap") {
+    refuse("memory driver '" + driver + "' is unknown; choose auto, move or remap");
   }
-  description = direct ? "io_uring with O_DIRECT" : "io_uring through the page cache";
-  return uring;
+  const std::uint32_t frames = Core::frames_of(config);
+  std::string reasons;
+  if (driver != "remap") {
+    std::unique_ptr<MoveMemory> memory;
+    const Status status = MoveMemory::make(options.block_bytes, config.blocks, frames, memory);
+    if (status == Status::kOk) return memory;
+    reasons = why_no_move(status);
+    if (driver == "move") throw Error(status, "memory driver 'move' cannot be used: " + reasons);
+    reasons += "; and ";
+  }
+  std::unique_ptr<RemapMemory> memory;
+  std::string reason;
+  const Status status = RemapMemory::make(options.block_bytes, config.blocks, frames, memory, reason);
+  if (status == Status::kOk) return memory;
+  throw Error(status, "memory driver '" + driver + "' cannot be used: " + reasons + reason);
+}
+
+std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std::string& description) {
+  const std::string& driver = options.flash_driver;
+  if (driver != "auto" && driver != "uring" && driver != "threads") {
+    refuse("flash driver '" + driver + "' is unknown; choose auto, uring or threads");
+  }
+  const std::string how = file.direct() ? " with O_DIRECT" : " through the page cache";
+  if (driver != "threads") {
+    std::unique_ptr<UringFlash> flash;
+    const Status status = UringFlash::make(file, kQueueDepth, flash);
+    if (status == Status::kOk) {
+      description = "io_uring" + how;
+      return flash;
+    }
+    if (driver == "uring") {
+      throw Error(status,
+                  "flash driver 'uring' cannot be used: io_uring is denied to this process: sysctl "
+                  "kernel.io_uring_disabled=0, or in a container a seccomp profile that allows io_uring_setup");
+    }
+  }
+  std::unique_ptr<ThreadFlash> flash;
+  if (const Status status = ThreadFlash::make(file, kQueueDepth, flash); status != Status::kOk) {
+    throw Error(status, "flash driver '" + driver + "' cannot be used: no thread can be started; lift ulimit -u");
+  }
+  description = "threads" + how;
+  return flash;
 }
 
 }  // namespace

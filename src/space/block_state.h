@@ -8,8 +8,10 @@
 //      |                   arrived        |            fetch               lost
 //      +----------------------------------+---- freed (from any state) -------+
 //
+// A block that is held back is ready when it has arrived, or when it is detached; a touch makes it resident.
+//
 // Who may touch the frame: resident - the program, at the block's address; evicting - the flash queue reads it at
-// home; fetching - the flash queue writes it at home; in the other states there is no frame.
+// home; fetching - the flash queue writes it at home; ready - nobody; in the other states there is no frame.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +24,10 @@ enum class BlockState : std::uint8_t {
   kEvicting,
   kOnFlash,
   kFetching,
+  kReady,      // in memory, at home: the next touch attaches it, and thereby tells how far the program has come
   kLost,       // its bytes are gone; every touch fails loudly
 };
-inline constexpr int kBlockStates = 6;
+inline constexpr int kBlockStates = 7;
 
 constexpr const char* name(BlockState state) {
   switch (state) {
@@ -33,13 +36,15 @@ constexpr const char* name(BlockState state) {
     case BlockState::kEvicting: return "evicting";
     case BlockState::kOnFlash: return "on flash";
     case BlockState::kFetching: return "fetching";
+    case BlockState::kReady: return "ready";
     case BlockState::kLost: return "lost";
   }
   return "unknown";
 }
 
 constexpr bool has_frame(BlockState state) {
-  return state == BlockState::kResident || state == BlockState::kEvicting || state == BlockState::kFetching;
+  return state == BlockState::kResident || state == BlockState::kEvicting || state == BlockState::kFetching ||
+         state == BlockState::kReady;
 }
 
 // Whether a block may go from one state to another. Any state may become untouched, when its content is freed.
@@ -48,10 +53,11 @@ constexpr bool may_become(BlockState from, BlockState to) {
   if (to == kUntouched) return from != kUntouched;
   switch (from) {
     case kUntouched: return to == kResident;
-    case kResident: return to == kEvicting;
+    case kResident: return to == kEvicting || to == kReady;
     case kEvicting: return to == kResident || to == kOnFlash;
     case kOnFlash: return to == kFetching || to == kLost;
-    case kFetching: return to == kResident || to == kOnFlash || to == kLost;
+    case kFetching: return to == kResident || to == kOnFlash || to == kLost || to == kReady;
+    case kReady: return to == kResident;
     case kLost: return false;
   }
   return false;

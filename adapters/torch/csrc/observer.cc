@@ -24,7 +24,7 @@ struct LaunchContext final : at::ObserverContext {
   std::uint64_t ticket;
 };
 
-void add_tensor(const at::Tensor& tensor, Accesses& accesses) {
+void add_tensor(const at::Tensor& tensor, std::uint32_t group, Accesses& accesses) {
   // Opaque (oneDNN), sparse, meta and functional tensors have no plain storage; what they hold faults.
   if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.unsafeGetTensorImpl()->has_storage()) return;
   if (!tensor.device().is_cpu() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return;
@@ -41,12 +41,13 @@ void add_tensor(const at::Tensor& tensor, Accesses& accesses) {
   const std::size_t item = tensor.dtype().itemsize();
   const auto* const first =
       static_cast<const char*>(base) + static_cast<std::size_t>(tensor.unsafeGetTensorImpl()->storage_offset()) * item;
-  accesses.push_back({first, static_cast<std::size_t>(elements) * item, base});
+  accesses.push_back({first, static_cast<std::size_t>(elements) * item, base, group});
 }
 
 void add_list(const c10::IValue& value, std::size_t at, Accesses& accesses) {
   const auto list = value.toListRef();
-  if (at < list.size() && list[at].isTensor()) add_tensor(list[at].toTensor(), accesses);
+  if (at >= list.size() || !list[at].isTensor()) return;
+  add_tensor(list[at].toTensor(), static_cast<std::uint32_t>(at), accesses);
 }
 
 // Lists of one operator are gone through side by side, as fused optimizers do: first the parameter, gradient and state
@@ -55,7 +56,7 @@ void collect(c10::ArrayRef<const c10::IValue> inputs, Accesses& accesses) {
   std::size_t longest = 0;
   for (const c10::IValue& input : inputs) {
     if (input.isTensor()) {
-      add_tensor(input.toTensor(), accesses);
+      add_tensor(input.toTensor(), 0, accesses);
     } else if (input.isTensorList() || input.isOptionalTensorList()) {
       longest = std::max(longest, input.toListRef().size());
     }

@@ -1,0 +1,61 @@
+# The usual commands. Everything is built into build/ and .venv/, nothing is written elsewhere but system packages.
+# `make help` lists the targets; CMake presets (CMakePresets.json) give the other builds.
+
+SHELL := /bin/bash
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+PYTHON := .venv/bin/python
+READY := .venv/.bootstrapped
+BUILD := build/release
+CXX_FILES = python3 tools/tidy --list .cc .h
+# Versions of clang-format disagree; this one decides.
+CLANG_FORMAT_MAJOR := 14
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench lint format clean build-release link-environment
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+$(READY): tools/bootstrap tools/requirements.txt
+	tools/bootstrap
+	@touch $@
+
+$(BUILD)/build.ninja: CMakePresets.json | $(READY)
+	cmake --preset release
+	@touch $@
+
+build-release: $(BUILD)/build.ninja
+	cmake --build --preset release
+
+# `ebb` on the path of the environment, and `import ebbtide` without PYTHONPATH.
+link-environment: build-release
+	@ln -sfn ../../$(BUILD)/cli/ebb .venv/bin/ebb
+	@site=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+		printf '%s\n' "$(CURDIR)/adapters/torch" > "$$site/ebbtide.pth"
+
+setup: link-environment ## install what is missing, build, and put `ebb` and `ebbtide` into .venv
+	@echo "setup: done; try .venv/bin/ebb --help, or make demo"
+
+demo: setup ## train a model larger than its memory, beside the same run with unlimited memory
+	$(PYTHON) tools/demo.py
+
+test: setup ## every suite; the last line is the total
+	@$(PYTHON) tools/run_tests
+
+bench: setup ## the side-by-side benchmarks; takes long
+	$(PYTHON) bench/run.py
+
+lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
+	@python3 tools/tidy
+	@if clang-format --version 2>/dev/null | grep -q 'version $(CLANG_FORMAT_MAJOR)\.'; then \
+		$(CXX_FILES) | xargs -r clang-format --dry-run -Werror && echo "clang-format: no differences"; \
+	else \
+		echo "clang-format: version $(CLANG_FORMAT_MAJOR) is not installed, layout not checked"; \
+	fi
+
+format: ## apply the layout of .clang-format
+	$(CXX_FILES) | xargs -r clang-format -i
+
+clean: ## remove what was built, but not .venv
+	rm -rf build adapters/torch/ebbtide/_C.*.so
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,190 @@
+// See run_command.h. Order matters: everything that can be refused is refused before the program starts; from
+// block_signals() on the scratch directory is certain to be removed, and the terminal to be given back.
+#include "run_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "child_process.h"
+#include "drivers/linux/flash_file.h"
+#include "drivers/linux/machine_memory.h"
+#include "drivers/linux/system_files.h"
+#include "ebb/options.h"
+#include "ebb/status.h"
+#include "ebb/units.h"
+#include "flash_directory.h"
+#include "python_package.h"
+#include "scratch_directory.h"
+#include "stats_reader.h"
+#include "status_line.h"
+#include "summary.h"
+#include "text.h"
+
+extern char** environ;
+
+namespace ebb::cli {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPolicies{"on_demand", "window", "foresight"};
+constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
+constexpr std::uint64_t kBlockBytesMax = kGiB;
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
+
+std::uint64_t parse_option_size(const char* option, const std::string& text) {
+  try {
+    return parse_size(text);
+  } catch (const Error& error) {
+    refuse(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::uint64_t memory_budget(const std::string& text) {
+  if (text.empty()) return read_machine_memory().default_budget_bytes();
+  const std::uint64_t bytes = parse_option_size("--memory", text);
+  if (bytes == 0) refuse("--memory: a budget of nothing cannot hold any tensor; give a size such as 1.5GiB");
+  return bytes;
+}
+
+std::string flash_variable(const std::string& text) {
+  Options options;
+  try {
+    parse_flash(text.empty() ? default_flash_directory() : text, options);
+  } catch (const Error& error) {
+    refuse(fmt::format("--flash: {}", error.what()));
+  }
+  const FlashFacts facts = inspect_flash(options.flash);
+  if (!facts.problem.empty()) refuse(facts.problem);
+  // Absolute, since the program may change its working directory first.
+  return options.flash_bytes == 0 ? facts.directory : fmt::format("{}:{}", facts.directory, options.flash_bytes);
+}
+
+// What the child is told beyond what it inherits. Sizes are passed on in bytes, so both sides read the same number.
+Variables validated_settings(const RunArguments& arguments) {
+  Variables variables;
+  variables.emplace_back("EBB_MEMORY", std::to_string(memory_budget(arguments.memory)));
+  variables.emplace_back("EBB_FLASH", flash_variable(arguments.flash));
+  if (!arguments.policy.empty()) {
+    if (std::find(kPolicies.begin(), kPolicies.end(), arguments.policy) == kPolicies.end()) {
+      refuse(fmt::format("--policy: '{}' is unknown; choose {}", arguments.policy, fmt::join(kPolicies, ", ")));
+    }
+    variables.emplace_back("EBB_POLICY", arguments.policy);
+  }
+  if (!arguments.block.empty()) {
+    const std::uint64_t bytes = parse_option_size("--block", arguments.block);
+    const bool power_of_two = (bytes & (bytes - 1)) == 0;
+    if (!power_of_two || bytes < kBlockBytesMin || bytes > kBlockBytesMax) {
+      refuse(
+          fmt::format("--block: {} is not a power of two from 4KiB to 1GiB; 2MiB is one huge page", arguments.block));
+    }
+    variables.emplace_back("EBB_BLOCK", std::to_string(bytes));
+  }
+  if (!arguments.managed_min.empty()) {
+    const std::uint64_t bytes = parse_option_size("--managed-min", arguments.managed_min);
+    variables.emplace_back("EBB_MANAGED_MIN", std::to_string(bytes));
+  }
+  return variables;
+}
+
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const bool replaced = std::any_of(variables.begin(), variables.end(), [text](const auto& variable) {
+      return text.rfind(variable.first + "=", 0) == 0;
+    });
+    if (!replaced) environment.emplace_back(text);
+  }
+  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+  return environment;
+}
+
+RunAccount make_account(const RunArguments& arguments, const Variables& variables, const ChildOutcome& outcome,
+                        const std::string& stats_path, const std::string& claim_path) {
+  RunAccount account;
+  account.command = arguments.command;
+  account.outcome = outcome;
+  account.imported_torch = ::access(claim_path.c_str(), F_OK) == 0;
+  account.policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
+  account.stats.budget_bytes = parse_size(variables.front().second);
+  if (const auto reading = read_final_stats(stats_path)) {
+    account.managed = true;
+    account.stats = reading->stats;
+    account.policy = reading->policy;
+    account.description = reading->description;
+    account.step_seconds = read_step_seconds(stats_path);
+  }
+  return account;
+}
+
+// The program's result stands whatever becomes of the account of it, so trouble here is only told.
+void publish(const RunAccount& account, const RunArguments& arguments, const std::optional<SummaryFile>& file) {
+  // Arguments may be any bytes; JSON may not.
+  const std::string json =
+      summary_json(account).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (file) {
+    try {
+      file->write(json);
+    } catch (const Error& error) {
+      write_all(STDERR_FILENO, fmt::format("ebb: {}\n", error.what()));
+    }
+  }
+  if (arguments.json) {
+    if (!write_all(STDOUT_FILENO, json)) {
+      write_all(STDERR_FILENO, fmt::format("ebb: the summary cannot be written to stdout: {}\n", std::strerror(errno)));
+    }
+  } else if (!arguments.quiet) {
+    write_all(STDERR_FILENO, summary_table(account, wants_colour(STDERR_FILENO)));
+  }
+}
+
+ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path) {
+  std::optional<StatusLine> status;
+  if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) status.emplace(STDERR_FILENO, stats_path);
+  return run_child(arguments.command, environment_with(variables), status ? &*status : nullptr);
+}
+
+ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
+                             const std::optional<SummaryFile>& file) {
+  const ScratchDirectory scratch;
+  const std::string stats_path = scratch.file("stats");
+  const std::string claim_path = scratch.file("claim");
+  variables.emplace_back("EBB_STATS", stats_path);
+  variables.emplace_back("EBB_CLAIM", claim_path);
+  const ChildOutcome outcome = run_observed(arguments, variables, stats_path);
+  if (outcome.start_error.empty()) {
+    publish(make_account(arguments, variables, outcome, stats_path, claim_path), arguments, file);
+  } else {
+    write_all(STDERR_FILENO, fmt::format("ebb: {}\n", outcome.start_error));
+  }
+  return outcome;
+}
+
+}  // namespace
+
+int run_program(const RunArguments& arguments) {
+  if (arguments.command.empty()) {
+    refuse("the command to run is missing; write it after the options: ebb run --memory 1.5GiB -- python train.py");
+  }
+  Variables variables = validated_settings(arguments);
+  variables.emplace_back("PYTHONPATH", python_path_with_hook(python_directory()));
+  std::optional<SummaryFile> file;
+  if (!arguments.summary.empty()) file.emplace(arguments.summary);
+  block_signals();
+  const ChildOutcome outcome = run_and_publish(arguments, std::move(variables), file);
+  if (outcome.signal != 0) die_by_signal(outcome.signal);
+  return outcome.exit_code;
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,27 @@
+// `ebb run`: starts an unmodified program so that the first of its Python processes to import torch is managed, and
+// accounts for what happened. Main thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ebb::cli {
+
+// As written on the command line, or in the environment variable of the same name; empty: not given.
+struct RunArguments {
+  std::string memory;
+  std::string flash;
+  std::string policy;
+  std::string block;
+  std::string managed_min;
+  std::string summary;
+  bool quiet = false;
+  bool json = false;
+  std::vector<std::string> command;
+};
+
+// The exit code for `ebb`. Throws Error when something given cannot work; the program has not been started then. Ends
+// this process by the program's own signal if one ended the program.
+int run_program(const RunArguments& arguments);
+
+}  // namespace ebb::cli

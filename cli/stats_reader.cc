@@ -1,0 +1,99 @@
+// See stats_reader.h. The page is read with pread rather than through a mapping of our own: the kernel serves both from
+// the same pages, and a mapping would turn a file that its writer truncates into a SIGBUS in `ebb`.
+//
+// Consistency is that of a sequence lock: even sequence, copy, same sequence. Each of the three is its own system call.
+#include "stats_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "drivers/linux/system_files.h"
+#include "ebb/stats_page.h"
+
+namespace ebb::cli {
+namespace {
+
+constexpr int kTriesMax = 100;
+constexpr std::size_t kHeaderBytes = offsetof(StatsPage, step_seconds);
+
+static_assert(std::is_standard_layout_v<StatsPage>, "the page is read by offset");
+static_assert(std::is_trivially_copyable_v<Stats>, "the statistics are copied as bytes");
+static_assert(sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t), "atomics in the page are plain words");
+
+bool read_at(const FileDescriptor& file, std::size_t offset, void* target, std::size_t bytes) {
+  return ::pread(file.get(), target, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+}
+
+template <typename T>
+T field(const std::array<char, kHeaderBytes>& header, std::size_t offset) {
+  T value;
+  std::memcpy(&value, header.data() + offset, sizeof value);
+  return value;
+}
+
+std::string text_field(const char* begin, std::size_t bytes) { return std::string(begin, ::strnlen(begin, bytes)); }
+
+FileDescriptor open_valid(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  std::uint64_t magic = 0;
+  const bool valid =
+      file.valid() && read_at(file, offsetof(StatsPage, magic), &magic, sizeof magic) && magic == StatsPage::kMagic;
+  if (!valid) file.reset();
+  return file;
+}
+
+std::optional<StatsReading> read_page(const std::string& path, bool accept_torn) {
+  const FileDescriptor file = open_valid(path);
+  if (!file.valid()) return std::nullopt;
+  std::array<char, kHeaderBytes> header{};
+  bool consistent = false;
+  for (int tries = 0; tries < kTriesMax && !consistent; ++tries) {
+    std::uint64_t before = 0;
+    std::uint64_t after = 0;
+    const bool read = read_at(file, offsetof(StatsPage, sequence), &before, sizeof before) &&
+                      read_at(file, 0, header.data(), header.size()) &&
+                      read_at(file, offsetof(StatsPage, sequence), &after, sizeof after);
+    if (!read) return std::nullopt;
+    consistent = before == after && before % 2 == 0;
+  }
+  if (!consistent && !accept_torn) return std::nullopt;
+  StatsReading reading;
+  reading.stats = field<Stats>(header, offsetof(StatsPage, stats));
+  reading.policy = text_field(header.data() + offsetof(StatsPage, policy), sizeof StatsPage::policy);
+  reading.description = text_field(header.data() + offsetof(StatsPage, description), sizeof StatsPage::description);
+  reading.step_count = field<std::uint64_t>(header, offsetof(StatsPage, step_count));
+  if (reading.step_count > 0) {
+    const std::size_t slot = (reading.step_count - 1) % StatsPage::kStepsMax;
+    read_at(file, kHeaderBytes + slot * sizeof(double), &reading.last_step_seconds, sizeof(double));
+  }
+  return reading;
+}
+
+}  // namespace
+
+std::optional<StatsReading> read_stats(const std::string& path) { return read_page(path, false); }
+
+std::optional<StatsReading> read_final_stats(const std::string& path) { return read_page(path, true); }
+
+std::vector<double> read_step_seconds(const std::string& path) {
+  const FileDescriptor file = open_valid(path);
+  std::uint64_t total = 0;
+  if (!file.valid() || !read_at(file, offsetof(StatsPage, step_count), &total, sizeof total)) return {};
+  const std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(total, StatsPage::kStepsMax));
+  std::vector<double> ring(count);
+  if (count == 0 || !read_at(file, kHeaderBytes, ring.data(), count * sizeof(double))) return {};
+  if (total > count) {
+    const auto oldest = static_cast<std::ptrdiff_t>(total % StatsPage::kStepsMax);
+    std::rotate(ring.begin(), ring.begin() + oldest, ring.end());
+  }
+  return ring;
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,32 @@
+// Reads the statistics page (ebb/stats_page.h) that the managed program writes. Stateless: each reading opens the file
+// anew, so a page that is not there yet, was replaced, or is cut short is simply no reading. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ebb/stats.h"
+
+namespace ebb::cli {
+
+struct StatsReading {
+  Stats stats;
+  std::string policy;
+  std::string description;
+  std::uint64_t step_count = 0;
+  double last_step_seconds = 0;
+};
+
+// While the program runs: nothing when there is no valid page, or its writer is busy with it for unusually long.
+std::optional<StatsReading> read_stats(const std::string& path);
+
+// After the program has ended: as above, but also what a writer killed in the middle of an update left; every counter
+// is then right by itself, and perhaps one update older than its neighbour.
+std::optional<StatsReading> read_final_stats(const std::string& path);
+
+// Durations of the newest steps (at most StatsPage::kStepsMax), oldest first.
+std::vector<double> read_step_seconds(const std::string& path);
+
+}  // namespace ebb::cli

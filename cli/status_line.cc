@@ -1,0 +1,148 @@
+// See status_line.h. Control sequences used: IND (ESC D) makes room below the cursor without losing its column; DECSC
+// and DECRC (ESC 7, ESC 8) keep the program's cursor, which DECSTBM would send home; each update is a single write, so
+// that it interleaves with the program's output only as a whole.
+#include "status_line.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "drivers/linux/system_files.h"
+#include "ebb/units.h"
+#include "text.h"
+
+namespace ebb::cli {
+namespace {
+
+constexpr int kRowsMin = 4;
+constexpr int kColumnsMin = 20;
+constexpr std::size_t kSamplesMax = kTicksPerSecond + 1;
+constexpr const char* kSeparator = "  ";
+
+double seconds_between(const StatusSample& from, const StatusSample& to) {
+  return std::chrono::duration<double>(to.when - from.when).count();
+}
+
+std::string clock_text(std::chrono::steady_clock::duration elapsed) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(elapsed).count();
+  return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
+}
+
+}  // namespace
+
+std::vector<std::string> status_parts(const StatsReading& reading, const StatusSample& from, const StatusSample& to) {
+  const double seconds = seconds_between(from, to);
+  const auto rate = [&](std::uint64_t before, std::uint64_t after) {
+    return seconds > 0 && after > before ? static_cast<double>(after - before) / seconds : 0.0;
+  };
+  const Stats& now = to.stats;
+  const double stalled = std::min(1.0, rate(from.stats.stall_ns, now.stall_ns) / 1e9);
+  std::vector<std::string> parts;
+  parts.push_back(fmt::format("{} / {}", format_size(now.resident_bytes), format_size(now.budget_bytes)));
+  parts.push_back(fmt::format("flash {}", format_size(now.flash_bytes)));
+  parts.push_back(fmt::format("fetch {:.0f} MB/s", rate(from.stats.fetched_bytes, now.fetched_bytes) / 1e6));
+  parts.push_back(fmt::format("evict {:.0f} MB/s", rate(from.stats.evicted_bytes, now.evicted_bytes) / 1e6));
+  parts.push_back(fmt::format("stalled {:.0f} %", stalled * 100));
+  if (reading.step_count > 0) {
+    parts.push_back(fmt::format("step {}", reading.step_count));
+    parts.push_back(format_seconds(reading.last_step_seconds));
+  }
+  return parts;
+}
+
+bool StatusLine::possible(int fd) {
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(fd) == 1 && terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb";
+}
+
+StatusLine::StatusLine(int fd, std::string stats_path)
+    : fd_(fd),
+      stats_path_(std::move(stats_path)),
+      colour_(wants_colour(fd)),
+      start_(std::chrono::steady_clock::now()) {}
+
+StatusLine::~StatusLine() { restore(); }
+
+void StatusLine::tick() {
+  if (!in_foreground()) return;
+  if (!reserved_) reserve();
+  if (reserved_) draw();
+}
+
+void StatusLine::resized() {
+  if (!reserved_) return;
+  restore();
+  tick();
+}
+
+void StatusLine::suspended() { restore(); }
+
+void StatusLine::resumed() {
+  restore();  // a stop that could not be caught left the region behind, and the shell may have undone it
+  tick();
+}
+
+void StatusLine::reserve() {
+  winsize size{};
+  if (::ioctl(fd_, TIOCGWINSZ, &size) != 0) return;
+  if (size.ws_row < kRowsMin || size.ws_col < kColumnsMin) return;
+  rows_ = size.ws_row;
+  columns_ = size.ws_col;
+  send(fmt::format("\033D\0337\033[1;{}r\0338\033[1A", rows_ - 1));
+  reserved_ = true;
+}
+
+void StatusLine::restore() {
+  if (!reserved_) return;
+  reserved_ = false;
+  winsize size{};
+  // After the window shrank, the old last row is out of reach: the line was moved up or cut off by the terminal.
+  const bool known = ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  const int row = known ? std::min<int>(rows_, size.ws_row) : rows_;
+  send(fmt::format("\0337\033[r\033[{};1H\033[2K\0338", row));
+}
+
+void StatusLine::draw() {
+  // A terminal stopped with Ctrl-S takes nothing; waiting for it would delay signals to the program.
+  pollfd terminal{fd_, POLLOUT, 0};
+  if (::poll(&terminal, 1, 0) != 1) return;
+  const std::string text = compose();
+  const char* on = colour_ ? "\033[7m" : "";
+  const char* off = colour_ ? "\033[0m" : "";
+  send(fmt::format("\0337\033[{};1H{}{}\033[K{}\0338", rows_, on, text, off));
+}
+
+std::string StatusLine::compose() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto reading = read_stats(stats_path_);
+  std::vector<std::string> parts;
+  if (reading) {
+    samples_.push_back(StatusSample{now, reading->stats});
+    if (samples_.size() > kSamplesMax) samples_.pop_front();
+    parts = status_parts(*reading, samples_.front(), samples_.back());
+  } else {
+    parts.push_back(fmt::format("waiting for torch  {}", clock_text(now - start_)));
+  }
+  std::string line = " ebb";
+  for (const std::string& part : parts) {
+    // The last column stays free: writing it would leave some terminals about to wrap.
+    if (line.size() + 2 + part.size() + 1 > static_cast<std::size_t>(columns_)) break;
+    line += kSeparator + part;
+  }
+  return line;
+}
+
+bool StatusLine::in_foreground() const {
+  const pid_t group = ::tcgetpgrp(fd_);
+  return group < 0 || group == ::getpgrp();  // without job control there is no background
+}
+
+void StatusLine::send(const std::string& sequence) const { write_all(fd_, sequence); }
+
+}  // namespace ebb::cli

@@ -1,0 +1,59 @@
+// StatusLine: one line at the bottom of the terminal, kept clear of the program's output by a scroll region (DECSTBM),
+// that shows what the managed program's memory is doing. Draws only while `ebb` is in the foreground; its destructor,
+// and every suspension, gives the whole terminal back. Main thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "child_process.h"
+#include "stats_reader.h"
+
+namespace ebb::cli {
+
+// Bytes and stalled nanoseconds at one moment; two of them make a rate.
+struct StatusSample {
+  std::chrono::steady_clock::time_point when;
+  Stats stats;
+};
+
+// The parts of the line, most important first; those that do not fit a narrow terminal are left out from the end.
+std::vector<std::string> status_parts(const StatsReading& reading, const StatusSample& from, const StatusSample& to);
+
+class StatusLine : public ChildObserver {
+ public:
+  // Whether `fd` is a terminal that understands scroll regions.
+  static bool possible(int fd);
+
+  StatusLine(int fd, std::string stats_path);
+  ~StatusLine() override;
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  void tick() override;
+  void resized() override;
+  void suspended() override;
+  void resumed() override;
+
+ private:
+  void reserve();
+  void restore();
+  void draw();
+  std::string compose();
+  bool in_foreground() const;
+  void send(const std::string& sequence) const;
+
+  const int fd_;
+  const std::string stats_path_;
+  const bool colour_;
+  const std::chrono::steady_clock::time_point start_;
+  std::deque<StatusSample> samples_;  // of the last second
+  int rows_ = 0;                      // of the terminal when the region was set
+  int columns_ = 0;
+  bool reserved_ = false;  // the scroll region is set
+};
+
+}  // namespace ebb::cli

@@ -1,0 +1,180 @@
+// See summary.h.
+#include "summary.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "drivers/linux/system_files.h"
+#include "ebb/status.h"
+#include "ebb/units.h"
+#include "text.h"
+
+namespace ebb::cli {
+namespace {
+
+using Field = std::pair<const char*, std::uint64_t Stats::*>;
+
+constexpr std::array<Field, 22> kFields{{{"budget_bytes", &Stats::budget_bytes},
+                                         {"resident_bytes", &Stats::resident_bytes},
+                                         {"peak_resident_bytes", &Stats::peak_resident_bytes},
+                                         {"small_bytes", &Stats::small_bytes},
+                                         {"live_bytes", &Stats::live_bytes},
+                                         {"peak_live_bytes", &Stats::peak_live_bytes},
+                                         {"flash_bytes", &Stats::flash_bytes},
+                                         {"flash_limit_bytes", &Stats::flash_limit_bytes},
+                                         {"fetched_bytes", &Stats::fetched_bytes},
+                                         {"evicted_bytes", &Stats::evicted_bytes},
+                                         {"clean_bytes", &Stats::clean_bytes},
+                                         {"prefetched_bytes", &Stats::prefetched_bytes},
+                                         {"launches", &Stats::launches},
+                                         {"faults", &Stats::faults},
+                                         {"rescues", &Stats::rescues},
+                                         {"allocations", &Stats::allocations},
+                                         {"reused", &Stats::reused},
+                                         {"io_errors", &Stats::io_errors},
+                                         {"corrupt_blocks", &Stats::corrupt_blocks},
+                                         {"deviations", &Stats::deviations},
+                                         {"stall_ns", &Stats::stall_ns},
+                                         {"steps", &Stats::steps}}};
+static_assert(kFields.size() * sizeof(std::uint64_t) == sizeof(Stats), "every counter appears in the summary");
+
+double stall_seconds(const RunAccount& account) { return static_cast<double>(account.stats.stall_ns) / 1e9; }
+
+double stall_share(const RunAccount& account) {
+  const double wall = account.outcome.wall_seconds;
+  return wall > 0 ? std::min(1.0, stall_seconds(account) / wall) : 0.0;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+std::string exit_text(const ChildOutcome& outcome) {
+  if (outcome.signal == 0) return std::to_string(outcome.exit_code);
+  return fmt::format("{} (signal {}, {})", outcome.exit_code, outcome.signal, ::strsignal(outcome.signal));
+}
+
+const char* unmanaged_reason(const RunAccount& account) {
+  return account.imported_torch
+             ? "no memory was managed: torch was imported, but Ebbtide did not start in that process"
+             : "no memory was managed: the program never imported torch (or ran Python with -I, -E or -S, which skip "
+               "Ebbtide's hook)";
+}
+
+[[noreturn]] void refuse(const std::string& path, Status status, const char* reason) {
+  throw Error(status,
+              fmt::format("summary file '{}' cannot be written: {}; name another with --summary FILE", path, reason));
+}
+
+std::string temporary_template(const std::string& target) { return target + ".XXXXXX"; }
+
+}  // namespace
+
+nlohmann::ordered_json summary_json(const RunAccount& account) {
+  nlohmann::ordered_json json;
+  json["managed"] = account.managed;
+  json["policy"] = account.policy;
+  json["description"] = account.description;
+  json["command"] = account.command;
+  json["exit_code"] = account.outcome.exit_code;
+  json["signal"] = account.outcome.signal;
+  json["wall_seconds"] = account.outcome.wall_seconds;
+  json["stall_seconds"] = stall_seconds(account);
+  json["stall_share"] = stall_share(account);
+  json["median_step_seconds"] = median(account.step_seconds);
+  for (const auto& [name, member] : kFields) json[name] = account.stats.*member;
+  json["step_seconds"] = account.step_seconds;
+  return json;
+}
+
+std::string summary_table(const RunAccount& account, bool colour) {
+  const char* bold = colour ? "\033[1m" : "";
+  const char* plain = colour ? "\033[0m" : "";
+  const std::string time = format_seconds(account.outcome.wall_seconds);
+  if (!account.managed) {
+    return fmt::format("{}ebb:{} {}; exit code {} after {}\n", bold, plain, unmanaged_reason(account),
+                       exit_text(account.outcome), time);
+  }
+  const Stats& stats = account.stats;
+  std::string table = fmt::format("{}ebb summary{}\n", bold, plain);
+  const auto row = [&table](const char* label, const std::string& value) {
+    table += fmt::format("  {:<24}{}\n", label, value);
+  };
+  row("policy", account.policy);
+  row("memory budget", format_size(stats.budget_bytes));
+  row("peak resident", format_size(stats.peak_resident_bytes));
+  row("peak live tensors", format_size(stats.peak_live_bytes));
+  row("fetched from flash",
+      fmt::format("{} ({} ahead of need)", format_size(stats.fetched_bytes), format_size(stats.prefetched_bytes)));
+  row("evicted to flash", format_size(stats.evicted_bytes));
+  row("clean evictions skipped", format_size(stats.clean_bytes));
+  row("faults", std::to_string(stats.faults));
+  row("stalled",
+      fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
+  row("steps", stats.steps == 0 || account.step_seconds.empty()
+                   ? std::to_string(stats.steps)
+                   : fmt::format("{} (median {})", stats.steps, format_seconds(median(account.step_seconds))));
+  if (stats.io_errors > 0) row("transfers retried", std::to_string(stats.io_errors));
+  if (stats.corrupt_blocks > 0) row("corrupt blocks", std::to_string(stats.corrupt_blocks));
+  row("exit code", exit_text(account.outcome));
+  return table;
+}
+
+SummaryFile::SummaryFile(const std::string& path) : path_(path), target_(path) {
+  if (path.empty()) refuse(path, Status::kInvalid, "the name is empty");
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) refuse(path, Status::kInvalid, "it is a directory");
+    if (::access(path.c_str(), W_OK) != 0) refuse(path, Status::kInvalid, std::strerror(errno));
+    // What hides behind /dev/stdout may be the file that the program's own output goes to.
+    const bool stands_for_another = path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0;
+    replaces_ = S_ISREG(info.st_mode) && !stands_for_another;
+  } else if (errno != ENOENT) {
+    refuse(path, Status::kInvalid, std::strerror(errno));
+  }
+  if (!replaces_) return;
+  std::error_code failed;
+  const auto real = std::filesystem::weakly_canonical(path, failed);
+  if (failed) refuse(path, Status::kInvalid, failed.message().c_str());
+  target_ = real.string();
+  std::string trial = temporary_template(target_);
+  const FileDescriptor file(::mkostemp(trial.data(), O_CLOEXEC));
+  if (!file.valid()) refuse(path, Status::kInvalid, std::strerror(errno));
+  ::unlink(trial.c_str());
+}
+
+void SummaryFile::write(const std::string& text) const {
+  if (!replaces_) {
+    const FileDescriptor file(::open(target_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    if (!file.valid() || !write_all(file.get(), text)) refuse(path_, Status::kIoError, std::strerror(errno));
+    return;
+  }
+  std::string temporary = temporary_template(target_);
+  const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.valid()) refuse(path_, Status::kIoError, std::strerror(errno));
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  const bool written = write_all(file.get(), text) && ::fchmod(file.get(), 0666 & ~mask) == 0 &&
+                       ::fsync(file.get()) == 0 && std::rename(temporary.c_str(), target_.c_str()) == 0;
+  if (written) return;
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  refuse(path_, Status::kIoError, std::strerror(error));
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,45 @@
+// The account of one run: as a table for people, and as one JSON object for programs. Main thread.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "child_process.h"
+#include "ebb/stats.h"
+
+namespace ebb::cli {
+
+struct RunAccount {
+  std::vector<std::string> command;
+  ChildOutcome outcome;
+  bool imported_torch = false;  // a process of the program claimed to be the managed one
+  bool managed = false;         // and published statistics
+  std::string policy;
+  std::string description;
+  Stats stats;
+  std::vector<double> step_seconds;
+};
+
+nlohmann::ordered_json summary_json(const RunAccount& account);
+
+// Lines that each end in a newline.
+std::string summary_table(const RunAccount& account, bool colour);
+
+// A file that will hold the summary. Construction finds out whether it can be written, without touching what is there;
+// writing replaces a regular file in one step, and goes straight into anything else (a pipe, /dev/stdout).
+class SummaryFile {
+ public:
+  // Throws Error(kInvalid) with the reason when `path` cannot be written.
+  explicit SummaryFile(const std::string& path);
+  // Throws Error(kIoError); an existing file is then untouched.
+  void write(const std::string& text) const;
+
+ private:
+  std::string path_;    // as given, for messages
+  std::string target_;  // with symbolic links followed
+  bool replaces_ = true;
+};
+
+}  // namespace ebb::cli

@@ -1,0 +1,45 @@
+# The PyTorch adapter: the Python extension ebbtide._C, built into the source tree beside the package, where
+# `import ebbtide` looks for it. Built for the Python in EBB_PYTHON and the torch that it has.
+#
+# find_package(Torch) is not used: it insists on the CUDA toolkit that the wheel was built with.
+file(GLOB ebb_adapter_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/*.cc)
+if(NOT ebb_adapter_sources)
+  return()
+endif()
+if(EBB_SANITIZE)
+  message(STATUS "PyTorch adapter: not built with sanitizers, because Python and torch have none")
+  return()
+endif()
+
+# Importing torch takes seconds: the answer is kept until EBB_PYTHON or what it said changes.
+list(GET EBB_TORCH_ANSWER 0 ebb_torch_marker)
+if(NOT EBB_TORCH_ASKED STREQUAL EBB_PYTHON OR NOT EXISTS "${ebb_torch_marker}")
+  message(STATUS "PyTorch adapter: asking ${EBB_PYTHON} about torch")
+  execute_process(COMMAND ${EBB_PYTHON} ${CMAKE_SOURCE_DIR}/cmake/ask_torch.py OUTPUT_VARIABLE answer
+                  ERROR_VARIABLE complaint RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(failed)
+    message(WARNING "PyTorch adapter: not built, because ${EBB_PYTHON} has no usable torch:\n${complaint}")
+    return()
+  endif()
+  string(REPLACE "\n" ";" answer "${answer}")
+  set(EBB_TORCH_ANSWER "${answer}" CACHE INTERNAL "marker file, suffix, ABI, library directory, include directories")
+  set(EBB_TORCH_ASKED "${EBB_PYTHON}" CACHE INTERNAL "The Python that gave EBB_TORCH_ANSWER")
+endif()
+list(GET EBB_TORCH_ANSWER 1 ebb_suffix)
+list(GET EBB_TORCH_ANSWER 2 ebb_cxx11_abi)
+list(GET EBB_TORCH_ANSWER 3 ebb_torch_libraries)
+list(SUBLIST EBB_TORCH_ANSWER 4 -1 ebb_torch_includes)
+if(NOT ebb_cxx11_abi EQUAL 1)
+  message(FATAL_ERROR "This torch uses the C++ ABI of before C++11; install an official build of torch 2.7 or newer")
+endif()
+
+add_library(ebb_adapter MODULE ${ebb_adapter_sources})
+target_include_directories(ebb_adapter SYSTEM PRIVATE ${ebb_torch_includes})
+target_compile_definitions(ebb_adapter PRIVATE NDEBUG TORCH_API_INCLUDE_EXTENSION_H TORCH_EXTENSION_NAME=_C)
+target_link_libraries(ebb_adapter PRIVATE ebb ebb_flags)
+foreach(library torch torch_cpu c10 torch_python)
+  target_link_libraries(ebb_adapter PRIVATE ${ebb_torch_libraries}/lib${library}.so)
+endforeach()
+set_target_properties(ebb_adapter PROPERTIES PREFIX "" OUTPUT_NAME _C SUFFIX "${ebb_suffix}"
+                      INSTALL_RPATH_USE_LINK_PATH ON
+                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/adapters/torch/ebbtide)

@@ -1,0 +1,21 @@
+# The command line `ebb`: cli/main.cc over a library of the rest, so that cli/test can link the rest.
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+
+file(GLOB_RECURSE ebb_cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.cc)
+list(FILTER ebb_cli_sources EXCLUDE REGEX "/cli/(main\\.cc|test/.*|.*/test/.*)$")
+set(ebb_cli_libraries ebb ebb_sim fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
+
+if(ebb_cli_sources)
+  add_library(ebb_cli STATIC ${ebb_cli_sources})
+  target_include_directories(ebb_cli PUBLIC ${CMAKE_SOURCE_DIR}/cli)
+  target_link_libraries(ebb_cli PUBLIC ${ebb_cli_libraries} PRIVATE ebb_flags)
+  # Where a program that runs from the build tree finds the Python package; an installed one looks beside itself first.
+  target_compile_definitions(ebb_cli PUBLIC EBB_VERSION="${PROJECT_VERSION}"
+                                            EBB_PYTHON_DIR="${CMAKE_SOURCE_DIR}/adapters/torch")
+endif()
+if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cc)
+  add_executable(ebb_program ${CMAKE_SOURCE_DIR}/cli/main.cc)
+  set_target_properties(ebb_program PROPERTIES OUTPUT_NAME ebb RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/cli)
+  target_link_libraries(ebb_program PRIVATE $<TARGET_NAME_IF_EXISTS:ebb_cli> ${ebb_cli_libraries} ebb_flags)
+endif()

@@ -1,0 +1,65 @@
+# Tests, found by their names:
+#   src/<folder>/test/*_test.cc   one GoogleTest program per folder, label fast
+#   src/<folder>/test/*_fuzz.cc   op-fuzzers with a main of their own that take --seed and --runs, label sim
+#   src/<folder>/test/*.cc        what both share
+#   tests/conformance/*.cc        every port implementation against one suite, label fast
+#   cli/test/*_test.cc            the parts of the command line, label fast
+find_package(GTest REQUIRED)
+find_package(rapidcheck QUIET)
+include(GoogleTest)
+
+function(ebb_gtest name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ebb_flags ${ARG_LIBRARIES} $<TARGET_NAME_IF_EXISTS:rapidcheck>
+                                        $<TARGET_NAME_IF_EXISTS:rapidcheck_gtest> GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES LABELS fast)
+endfunction()
+
+function(ebb_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ebb_flags ${ARG_LIBRARIES} $<TARGET_NAME_IF_EXISTS:rapidcheck>)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name} --seed 1 --runs ${EBB_FUZZ_RUNS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS sim SKIP_RETURN_CODE 77)
+endfunction()
+
+# The tests of one folder: `folder` relative to src/, `name` that of its target without ebb_.
+function(ebb_folder_tests folder name)
+  set(where ${CMAKE_SOURCE_DIR}/src/${folder}/test)
+  file(GLOB tests CONFIGURE_DEPENDS ${where}/*_test.cc)
+  file(GLOB fuzzers CONFIGURE_DEPENDS ${where}/*_fuzz.cc)
+  file(GLOB shared CONFIGURE_DEPENDS ${where}/*.cc)
+  list(FILTER shared EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
+  set(libraries ebb_${name} ebb_sim)
+  if(tests)
+    ebb_gtest(${name}_test SOURCES ${tests} ${shared} LIBRARIES ${libraries})
+  endif()
+  list(LENGTH fuzzers count)
+  foreach(fuzzer ${fuzzers})
+    cmake_path(GET fuzzer STEM program)
+    if(count EQUAL 1)
+      set(program ${name}_fuzz)
+    endif()
+    ebb_fuzzer(${program} SOURCES ${fuzzer} ${shared} LIBRARIES ${libraries})
+  endforeach()
+endfunction()
+
+foreach(folder base port space alloc plan move runtime sim)
+  ebb_folder_tests(${folder} ${folder})
+endforeach()
+ebb_folder_tests(drivers/linux driver_linux)
+ebb_folder_tests(drivers/uring driver_uring)
+
+file(GLOB conformance CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*.cc)
+if(conformance)
+  ebb_gtest(conformance_test SOURCES ${conformance} LIBRARIES ebb ebb_sim)
+endif()
+
+file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/test/*.cc)
+if(cli_tests AND TARGET ebb_cli)
+  ebb_gtest(cli_test SOURCES ${cli_tests} LIBRARIES ebb_cli)
+endif()

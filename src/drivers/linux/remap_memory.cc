@@ -1,0 +1,177 @@
+// See remap_memory.h. Every mapping made by attach and detach is a new one for the kernel, and has to be kept from
+// children anew; the runtime's lock, which is held around fork, makes the two steps one.
+#include "drivers/linux/remap_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+namespace ebb {
+namespace {
+
+constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+constexpr int kAbsentFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+// Mappings that the program may still make for itself: libraries, threads, large allocations.
+constexpr std::uint64_t kMapsSpare = 1000;
+
+// Empty, or why this many attached blocks could exhaust the mappings of this process.
+std::string too_many_maps(std::uint32_t frames) {
+  const auto limit_text = read_line("/proc/sys/vm/max_map_count");
+  const std::string maps = read_text("/proc/self/maps").value_or("");
+  const auto used = static_cast<std::uint64_t>(std::count(maps.begin(), maps.end(), '\n'));
+  const std::uint64_t limit = limit_text ? std::strtoull(limit_text->c_str(), nullptr, 10) : 65530;
+  const std::uint64_t needed = std::uint64_t{frames} * 2 + used + kMapsSpare;
+  if (needed <= limit) return {};
+  return "remapping " + std::to_string(frames) + " blocks of memory may take " + std::to_string(needed) +
+         " mappings and vm.max_map_count is " + std::to_string(limit) + ": use larger blocks (EBB_BLOCK), or sysctl " +
+         "vm.max_map_count=" + std::to_string(needed);
+}
+
+FileDescriptor open_memory_file() {
+  constexpr const char* kName = "ebb-frames";
+  FileDescriptor file(::memfd_create(kName, MFD_CLOEXEC | MFD_NOEXEC_SEAL));
+  if (!file.valid() && errno == EINVAL) file = FileDescriptor(::memfd_create(kName, MFD_CLOEXEC));  // before 6.3
+  return file;
+}
+
+// Puts a mapping without access where, in a child, one of the parent's used to be.
+bool map_absent(const Reservation& range) {
+  return ::mmap(range.data(), range.bytes(), PROT_NONE, kAbsentFlags | MAP_FIXED_NOREPLACE, -1, 0) == range.data();
+}
+
+}  // namespace
+
+Status RemapMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uint32_t frames,
+                         std::unique_ptr<RemapMemory>& memory, std::string& reason) {
+  const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (block_bytes % page_bytes != 0) {
+    reason = "blocks of " + std::to_string(block_bytes) + " bytes are not whole pages; use multiples of " +
+             std::to_string(page_bytes);
+    return Status::kUnsupported;
+  }
+  if (reason = too_many_maps(frames); !reason.empty()) return Status::kUnsupported;
+  std::unique_ptr<RemapMemory> made(new RemapMemory);
+  made->block_bytes_ = block_bytes;
+  if (const Status status = made->map_home(frames); status != Status::kOk) {
+    reason = std::string("no memory file (memfd) for ") + std::to_string(frames) + " blocks: " + std::strerror(errno);
+    return status;
+  }
+  if (const Status status = Reservation::make(block_bytes * blocks, PROT_NONE, made->space_); status != Status::kOk) {
+    reason = std::string("no addresses for ") + std::to_string(blocks) + " blocks: " + std::strerror(errno) +
+             "; lift ulimit -v, or use less flash (EBB_FLASH=DIR:SIZE)";
+    return status;
+  }
+  if (const Status status = made->faults_.watch(made->space_.data(), made->space_.bytes(), block_bytes);
+      status != Status::kOk) {
+    reason = "this process has as many spaces or open files as it can have";
+    return status;
+  }
+  memory = std::move(made);
+  return Status::kOk;
+}
+
+Status RemapMemory::map_home(std::uint32_t frames) {
+  const std::size_t bytes = block_bytes_ * frames;
+  memory_fd_ = open_memory_file();
+  if (!memory_fd_.valid()) return Status::kUnsupported;
+  if (::ftruncate(memory_fd_.get(), static_cast<off_t>(bytes)) != 0) return Status::kNoMemory;
+  if (const Status status = Reservation::make(bytes, PROT_NONE, home_); status != Status::kOk) return status;
+  void* const mapped = ::mmap(home_.data(), bytes, kReadWrite, MAP_SHARED | MAP_FIXED, memory_fd_.get(), 0);
+  if (mapped == MAP_FAILED) return Status::kNoMemory;
+  if (::madvise(mapped, bytes, MADV_DONTFORK) != 0) return Status::kUnsupported;
+  // Where the system lets shared memory have huge pages, remapping a block is ten times faster. A core has what is
+  // attached from the space, and does not need it twice.
+  ::madvise(mapped, bytes, MADV_HUGEPAGE);
+  ::madvise(mapped, bytes, MADV_DONTDUMP);
+  return Status::kOk;
+}
+
+Status RemapMemory::create(FrameIndex frame) {
+  std::byte* const data = home_address(frame);
+  if (::madvise(data, block_bytes_, MADV_POPULATE_WRITE) == 0) return Status::kOk;
+  if (errno != EINVAL) return Status::kNoMemory;
+  // Kernels before 5.14. Reserved first: to touch memory that cannot be had would be SIGBUS.
+  const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
+  if (::fallocate(memory_fd_.get(), 0, offset, static_cast<off_t>(block_bytes_)) != 0) return Status::kNoMemory;
+  std::memset(data, 0, block_bytes_);
+  return Status::kOk;
+}
+
+void RemapMemory::destroy(FrameIndex frame) {
+  const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
+  const int result = ::fallocate(memory_fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+                                 static_cast<off_t>(block_bytes_));
+  EBB_CHECK_EQ(result, 0);
+}
+
+void RemapMemory::attach(FrameIndex frame, BlockIndex block) {
+  EBB_CHECK(!child_);
+  const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
+  // Populated, because a page fault for every 4 KiB costs several times more.
+  void* const mapped = ::mmap(address(block), block_bytes_, kReadWrite, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                              memory_fd_.get(), offset);
+  EBB_CHECK_EQ(mapped, static_cast<void*>(address(block)));
+  EBB_CHECK_EQ(::madvise(mapped, block_bytes_, MADV_DONTFORK), 0);
+  faults_.wake(block);
+}
+
+Status RemapMemory::detach(BlockIndex block, [[maybe_unused]] FrameIndex frame) {
+  EBB_CHECK(!child_);
+  void* const mapped = ::mmap(address(block), block_bytes_, PROT_NONE, kAbsentFlags | MAP_FIXED, -1, 0);
+  EBB_CHECK_EQ(mapped, static_cast<void*>(address(block)));
+  // The same as its absent neighbours, and so one mapping with them.
+  EBB_CHECK_EQ(::madvise(mapped, block_bytes_, MADV_DONTFORK), 0);
+  return Status::kOk;
+}
+
+std::string RemapMemory::description() const {
+  return "memfd remapping with a SIGSEGV handler: a system call on an absent block fails with EFAULT; needs no privilege";
+}
+
+Status RemapMemory::enter_child() {
+  // The space of a parent is not inherited. That of a child is, with what it holds: a grandchild goes on from there.
+  if (!child_) {
+    if (!map_absent(space_) || !map_absent(home_)) return Status::kNoMemory;
+    memory_fd_.reset();
+    placed_.assign(space_.bytes() / block_bytes_, false);
+    child_ = true;
+  }
+  return faults_.enter_child();
+}
+
+// Two threads may have asked for the block, and the first may have written to it by now: only the first place counts.
+void RemapMemory::place(BlockIndex block, std::span<const std::byte> content) {
+  EBB_CHECK(child_);
+  if (!placed_[block.value()]) {
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+    std::byte* const target = address(block);
+    void* staged = ::mmap(content.empty() ? target : nullptr, block_bytes_, kReadWrite,
+                          content.empty() ? kFlags | MAP_FIXED : kFlags, -1, 0);
+    if (staged != MAP_FAILED && !content.empty()) {
+      std::memcpy(staged, content.data(), content.size());
+      void* const moved = ::mremap(staged, block_bytes_, block_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+      if (moved == MAP_FAILED) ::munmap(staged, block_bytes_);
+      staged = moved;
+    }
+    if (staged == MAP_FAILED) return fail(block);
+    placed_[block.value()] = true;
+  }
+  wake(block);
+}
+
+}  // namespace ebb

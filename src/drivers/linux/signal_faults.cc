@@ -1,0 +1,274 @@
+// See signal_faults.h. The desks are static, so that the handler can look at them whatever has been destroyed.
+#include "drivers/linux/signal_faults.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+
+#include "base/check.h"
+
+namespace ebb {
+namespace {
+
+// A cell holds a block above and a state below, so that a slot is settled for the block it was posted for or not at all.
+enum class SlotState : std::uint64_t { kFree, kPosted, kTaken, kWoken, kFailed };
+constexpr std::uint64_t cell_of(std::uint32_t block, SlotState state) {
+  return std::uint64_t{block} << 32 | static_cast<std::uint64_t>(state);
+}
+constexpr std::uint32_t block_of(std::uint64_t cell) { return static_cast<std::uint32_t>(cell >> 32); }
+constexpr SlotState state_of(std::uint64_t cell) { return static_cast<SlotState>(cell & 0xffffffff); }
+
+struct Slot {
+  std::atomic<std::uint64_t> cell{0};
+  std::atomic<std::uint32_t> bell{0};  // the futex: rises when the cell is settled
+};
+static_assert(cell_of(0, SlotState::kFree) == 0, "a zeroed desk is a desk with all slots free");
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the handler must not take locks");
+
+}  // namespace
+
+struct SignalFaults::Desk {
+  std::atomic<bool> taken{false};
+  std::atomic<std::uintptr_t> begin{0};
+  std::atomic<std::size_t> bytes{0};  // 0: the handler passes over this desk
+  std::atomic<std::size_t> block_bytes{1};
+  std::atomic<int> event_fd{-1};
+  std::atomic<bool> interrupted{false};
+  std::array<Slot, kSlots> slots{};
+
+  void ring() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto put = ::write(event_fd.load(), &one, sizeof one);
+  }
+  void settle(BlockIndex block, SlotState outcome);
+  SlotState wait_for(std::uint32_t block);
+};
+
+namespace {
+
+constinit std::array<SignalFaults::Desk, SignalFaults::kRangesMax> g_desks{};
+std::mutex g_install_mutex;
+struct sigaction g_previous {};
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
+  return ::syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
+SignalFaults::Desk* desk_of(std::uintptr_t address) {
+  for (SignalFaults::Desk& desk : g_desks) {
+    const std::size_t bytes = desk.bytes.load(std::memory_order_acquire);
+    const std::uintptr_t begin = desk.begin.load(std::memory_order_acquire);
+    // The second look catches a desk that changes hands in between.
+    if (address - begin < bytes && desk.bytes.load(std::memory_order_acquire) == bytes) return &desk;
+  }
+  return nullptr;
+}
+
+// Whether the thread tried to execute what it touched: no block can help it.
+bool jumped_to(std::uintptr_t address, const void* context) {
+  [[maybe_unused]] const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  return static_cast<std::uintptr_t>(machine.gregs[REG_RIP]) == address;
+#elif defined(__aarch64__)
+  return machine.pc == address;
+#else
+  return address == 0;
+#endif
+}
+
+bool has_handler(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+void restore_default(int signal) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(signal, &action, nullptr);
+}
+
+// What would have happened without us.
+void pass_on(int signal, siginfo_t* info, void* context) {
+  const bool sent = info->si_code <= 0;  // by kill(2) and its like: returning does not repeat it
+  if (!has_handler(g_previous)) {
+    if (sent && g_previous.sa_handler == SIG_IGN) return;
+    restore_default(signal);
+    if (sent) ::raise(signal);
+    return;  // the access is repeated, and ends the process with the right address in its core
+  }
+  sigset_t mask = g_previous.sa_mask;
+  sigset_t before;
+  if ((g_previous.sa_flags & SA_NODEFER) == 0) ::sigaddset(&mask, signal);
+  ::pthread_sigmask(SIG_BLOCK, &mask, &before);
+  if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
+    g_previous.sa_sigaction(signal, info, context);
+  } else {
+    g_previous.sa_handler(signal);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// SIGBUS as the kernel raises it for a page it has lost: to the program's handler, and deadly when that is blocked.
+void raise_bus_error(void* address) {
+  sigset_t only;
+  sigset_t before;
+  ::sigemptyset(&only);
+  ::sigaddset(&only, SIGBUS);
+  struct sigaction action {};
+  ::sigaction(SIGBUS, nullptr, &action);
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  if (!has_handler(action) || ::sigismember(&before, SIGBUS) == 1) restore_default(SIGBUS);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  siginfo_t info{};
+  info.si_signo = SIGBUS;
+  info.si_code = BUS_ADRERR;
+  info.si_addr = address;
+  const long thread = ::syscall(SYS_gettid);
+  if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread, SIGBUS, &info) != 0) ::raise(SIGBUS);
+}
+
+void handle(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  SignalFaults::Desk* const desk =
+      info->si_code == SEGV_ACCERR && !jumped_to(address, context) ? desk_of(address) : nullptr;
+  if (desk == nullptr) {
+    pass_on(signal, info, context);
+  } else {
+    const std::uintptr_t offset = address - desk->begin.load(std::memory_order_relaxed);
+    const auto block = static_cast<std::uint32_t>(offset / desk->block_bytes.load(std::memory_order_relaxed));
+    if (desk->wait_for(block) == SlotState::kFailed) raise_bus_error(info->si_addr);
+  }
+  errno = error;
+}
+
+bool is_ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle;
+}
+
+// Again for a later range only where somebody has since reset the signal: over a handler that may pass faults on to ours
+// the two would call each other for ever.
+void install() {
+  const std::lock_guard lock(g_install_mutex);
+  static bool installed = false;
+  struct sigaction current {};
+  EBB_CHECK_EQ(::sigaction(SIGSEGV, nullptr, &current), 0);
+  if (is_ours(current) || (installed && has_handler(current))) return;
+  g_previous = current;
+  struct sigaction action {};
+  action.sa_sigaction = handle;
+  // On the alternate stack, because an earlier handler may report an overflow of the ordinary one. Not deferred: another
+  // signal's handler, which runs while we wait, may touch an absent block as well.
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  EBB_CHECK_EQ(::sigaction(SIGSEGV, &action, nullptr), 0);
+  installed = true;
+}
+
+}  // namespace
+
+SlotState SignalFaults::Desk::wait_for(std::uint32_t block) {
+  Slot* slot = nullptr;
+  for (std::size_t i = 0; slot == nullptr; i = (i + 1) % kSlots) {
+    std::uint64_t free = 0;
+    if (slots[i].cell.compare_exchange_strong(free, cell_of(block, SlotState::kPosted))) slot = &slots[i];
+    if (slot == nullptr && i + 1 == kSlots) ::sched_yield();
+  }
+  ring();
+  for (;;) {
+    const std::uint32_t heard = slot->bell.load();
+    const SlotState state = state_of(slot->cell.load());
+    if (state == SlotState::kWoken || state == SlotState::kFailed) {
+      slot->cell.store(cell_of(0, SlotState::kFree));
+      return state;
+    }
+    futex(slot->bell, FUTEX_WAIT, heard);
+  }
+}
+
+void SignalFaults::Desk::settle(BlockIndex block, SlotState outcome) {
+  for (Slot& slot : slots) {
+    std::uint64_t cell = slot.cell.load();
+    const SlotState state = state_of(cell);
+    if (block_of(cell) != block.value() || (state != SlotState::kPosted && state != SlotState::kTaken)) continue;
+    bool settled = slot.cell.compare_exchange_strong(cell, cell_of(block.value(), outcome));
+    // next() may just have taken what was posted; anything else means that somebody has settled it already.
+    if (!settled && cell == cell_of(block.value(), SlotState::kTaken)) {
+      settled = slot.cell.compare_exchange_strong(cell, cell_of(block.value(), outcome));
+    }
+    if (!settled) continue;
+    slot.bell.fetch_add(1);
+    futex(slot.bell, FUTEX_WAKE, 1);
+  }
+}
+
+SignalFaults::~SignalFaults() {
+  if (desk_ == nullptr) return;
+  desk_->bytes.store(0);
+  ::close(desk_->event_fd.exchange(-1));
+  desk_->taken.store(false);
+}
+
+Status SignalFaults::watch(const std::byte* begin, std::size_t bytes, std::size_t block_bytes) {
+  EBB_CHECK(desk_ == nullptr);
+  const int event_fd = ::eventfd(0, EFD_CLOEXEC);
+  if (event_fd < 0) return Status::kUnsupported;
+  for (Desk& desk : g_desks) {
+    if (desk.taken.exchange(true)) continue;
+    install();
+    desk_ = &desk;
+    desk.event_fd.store(event_fd);
+    desk.interrupted.store(false);
+    desk.block_bytes.store(block_bytes);
+    desk.begin.store(reinterpret_cast<std::uintptr_t>(begin));
+    desk.bytes.store(bytes);
+    return Status::kOk;
+  }
+  ::close(event_fd);
+  return Status::kUnsupported;
+}
+
+std::size_t SignalFaults::next(std::span<BlockIndex> blocks) {
+  for (;;) {
+    if (desk_->interrupted.exchange(false)) return 0;
+    std::size_t found = 0;
+    for (Slot& slot : desk_->slots) {
+      if (found == blocks.size()) break;
+      std::uint64_t cell = slot.cell.load();
+      if (state_of(cell) != SlotState::kPosted) continue;
+      const std::uint32_t block = block_of(cell);
+      if (slot.cell.compare_exchange_strong(cell, cell_of(block, SlotState::kTaken))) blocks[found++] = BlockIndex(block);
+    }
+    if (found > 0) return found;
+    std::uint64_t count = 0;
+    if (::read(desk_->event_fd.load(), &count, sizeof count) < 0) EBB_CHECK_EQ(errno, EINTR);
+  }
+}
+
+void SignalFaults::interrupt() {
+  desk_->interrupted.store(true);
+  desk_->ring();
+}
+
+void SignalFaults::wake(BlockIndex block) { desk_->settle(block, SlotState::kWoken); }
+
+void SignalFaults::fail(BlockIndex block) { desk_->settle(block, SlotState::kFailed); }
+
+Status SignalFaults::enter_child() {
+  const int event_fd = ::eventfd(0, EFD_CLOEXEC);
+  if (event_fd < 0) return Status::kUnsupported;
+  ::close(desk_->event_fd.exchange(event_fd));
+  desk_->interrupted.store(false);
+  for (Slot& slot : desk_->slots) slot.cell.store(cell_of(0, SlotState::kFree));
+  return Status::kOk;
+}
+
+}  // namespace ebb
