@@ -25,7 +25,7 @@ namespace {
 
 using Field = std::pair<const char*, std::uint64_t Stats::*>;
 
-constexpr std::array<Field, 22> kFields{{{"budget_bytes", &Stats::budget_bytes},
+constexpr std::array<Field, 23> kFields{{{"budget_bytes", &Stats::budget_bytes},
                                          {"resident_bytes", &Stats::resident_bytes},
                                          {"peak_resident_bytes", &Stats::peak_resident_bytes},
                                          {"small_bytes", &Stats::small_bytes},
@@ -37,6 +37,7 @@ constexpr std::array<Field, 22> kFields{{{"budget_bytes", &Stats::budget_bytes},
                                          {"evicted_bytes", &Stats::evicted_bytes},
                                          {"clean_bytes", &Stats::clean_bytes},
                                          {"prefetched_bytes", &Stats::prefetched_bytes},
+                                         {"wasted_bytes", &Stats::wasted_bytes},
                                          {"launches", &Stats::launches},
                                          {"faults", &Stats::faults},
                                          {"rescues", &Stats::rescues},

@@ -14,7 +14,7 @@ function(ebb_gtest name)
   target_link_libraries(${name} PRIVATE ebb_flags ${ARG_LIBRARIES} $<TARGET_NAME_IF_EXISTS:rapidcheck>
                                         $<TARGET_NAME_IF_EXISTS:rapidcheck_gtest> GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES LABELS fast)
 endfunction()
 

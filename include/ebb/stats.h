@@ -20,6 +20,7 @@ struct Stats {
   std::uint64_t evicted_bytes = 0;        // written to flash
   std::uint64_t clean_bytes = 0;          // evicted without a write: the copy on flash was still true
   std::uint64_t prefetched_bytes = 0;     // of those fetched: before anything asked for them
+  std::uint64_t wasted_bytes = 0;         // of those prefetched: evicted again before anything asked for them
   // Events.
   std::uint64_t launches = 0;             // operators announced that touch managed memory
   std::uint64_t faults = 0;               // touches of absent blocks

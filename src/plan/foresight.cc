@@ -126,7 +126,10 @@ void Foresight::rebuild() {
 
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   if (!following_) return block.last_use;
-  return kHorizon - (index.value() < next_use_.size() ? next_use_[index.value()] : kFar);
+  if (index.value() >= next_use_.size()) return kHorizon - kFar;
+  // A use that was expected and did not come tells nothing.
+  const std::uint64_t next = next_use_[index.value()];
+  return kHorizon - (next + 1 < base_ + cursor_ ? kFar : next);
 }
 
 // The serial that a reference of the plan has in this iteration, or in the next; 0 if it is not known yet.

@@ -305,6 +305,7 @@ void Core::fill(Stats& stats) const {
   stats.evicted_bytes = counters.evicted * bytes;
   stats.clean_bytes = counters.clean * bytes;
   stats.prefetched_bytes = counters.prefetched * bytes;
+  stats.wasted_bytes = counters.wasted * bytes;
   stats.launches = launches_;
   stats.rescues = counters.rescues;
   stats.allocations = allocations_;

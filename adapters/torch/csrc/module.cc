@@ -55,6 +55,7 @@ py::dict stats() {
   EBB_FIELD(evicted_bytes);
   EBB_FIELD(clean_bytes);
   EBB_FIELD(prefetched_bytes);
+  EBB_FIELD(wasted_bytes);
   EBB_FIELD(launches);
   EBB_FIELD(faults);
   EBB_FIELD(rescues);

@@ -1,0 +1,108 @@
+"""Who may include whom: the table of docs and DESIGN as data, and the check of every #include against it."""
+
+import re
+
+VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h"}  # value headers of include/ebb: for everyone
+CORE = {"base", "port", "space", "alloc", "plan", "move"}
+EVERYTHING = CORE | {"runtime", "mirror", "sim", "array", "facade", "drivers"}
+
+# Folder of src/ (or of the repository) to what it may include besides itself, std and the value headers. "facade" is
+# the rest of include/ebb, "drivers" all of src/drivers.
+ALLOWED = {
+    "base": set(),
+    "port": {"base"},
+    "space": {"base"},
+    "alloc": {"base", "port"},
+    "plan": {"base", "space"},
+    # The engine asks a Policy what to evict, so it sees its interface; plan/ sees nothing of move/.
+    "move": {"base", "port", "space", "alloc", "plan"},
+    "runtime": CORE | {"facade"},
+    "mirror": {"base", "port", "space", "runtime"},
+    "drivers/linux": {"base", "port"},
+    "drivers/uring": {"base", "port", "drivers/linux"},  # the flash file and what opening one takes
+    "drivers/cuda": {"base", "port"},
+    "drivers/opencl": {"base", "port"},
+    "sim": {"base", "port"},
+    "array": {"facade"},
+    "adapters/torch": {"facade"},
+    "cli": {"facade", "drivers", "sim"},
+    "tests": EVERYTHING,
+    "bench": EVERYTHING,
+    "examples": {"facade"},
+}
+# Single files that may do more: the factory chooses drivers, the simulator runs the runtime.
+EXTRA = [(re.compile(r"^src/runtime/open\.cc$"), {"drivers"}),
+         (re.compile(r"^src/sim/simulator[^/]*$"), CORE | {"runtime", "facade"}),
+         (re.compile(r"^src/sim/test/"), CORE | {"runtime", "facade"})]
+# Headers of a library to the only folders that may see it.
+SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conformance/")),
+       (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),
+       (re.compile(r"^CL/"), ("src/drivers/opencl/",)),
+       (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("adapters/torch/",)),
+       (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/"))]
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
+
+
+def owner(file):
+    """The row of the table that a file belongs to, or None."""
+    if file.parts[0] == "src":
+        return "/".join(file.parts[1:3]) if file.parts[1] == "drivers" else file.parts[1]
+    if file.path.startswith("include/ebb/"):
+        return "include/ebb"
+    if file.path.startswith("adapters/torch/"):
+        return "adapters/torch"
+    return file.parts[0] if file.parts[0] in ALLOWED else None
+
+
+def _target(include):
+    """The row that an include belongs to, or None if it is not written from an include root."""
+    parts = include.split("/")
+    if parts[0] == "ebb":
+        return "values" if parts[-1] in VALUES else "facade"
+    if parts[0] == "drivers" and len(parts) > 2:
+        return "/".join(parts[:2])
+    return parts[0] if len(parts) > 1 and parts[0] in ALLOWED else None
+
+
+def _complaint(file, row, allowed, include, siblings):
+    target = _target(include)
+    if target is None:
+        local = f"{file.folder}/{include}" in siblings and (file.parts[0] != "src" or file.is_test)
+        rooted = f"cli/{include}" in siblings and file.parts[0] == "cli"
+        return None if local or rooted else f'write "{include}" from src/ or include/, as in "space/page_table.h"'
+    if target == "values" or target == row or target in allowed:
+        return None
+    if target.startswith("drivers/") and "drivers" in allowed:
+        return None
+    if row == "include/ebb":
+        return None if target == "facade" else f"public headers include only std and each other, not {target}/"
+    return f"{row}/ may not include {target}/ (allowed: {', '.join(sorted(allowed)) or 'std only'})"
+
+
+def check(files):
+    """(file, line, message) of every include in a wrong direction."""
+    siblings = {file.path for file in files}
+    for file in files:
+        row = owner(file)
+        if file.suffix not in (".cc", ".h") or row is None:
+            continue
+        allowed = set(ALLOWED.get(row, ()))
+        if file.is_test:
+            allowed.add("sim")
+        for pattern, more in EXTRA:
+            if pattern.match(file.path):
+                allowed |= more
+        for found in _INCLUDE.finditer(file.text):
+            if "#" not in file.code[found.start():found.end()]:
+                continue  # in a comment
+            quote, include = found.groups()
+            line = file.line_of(found.start() + len(found.group()) - 1)
+            for pattern, homes in SDK:
+                if pattern.match(include) and not file.path.startswith(homes):
+                    yield file, line, f"<{include}> appears only in {' '.join(homes)}"
+            if quote == '"':
+                message = _complaint(file, row, allowed, include, siblings)
+                if message:
+                    yield file, line, message
+            elif row == "include/ebb" and not re.fullmatch(r"[a-z_0-9]+", include):
+                yield file, line, f"public headers include only std, not <{include}>"
