@@ -21,14 +21,16 @@ constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
 }  // namespace
 
 void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
-  // The rest is for blocks on their way out, and for ranges that do not fill their blocks.
-  demand_bytes_max_ = block_bytes * frames / 8 * 7;
+  // The rest is for blocks on their way out, for the reserve, and for what the program does differently this time: a
+  // block that has to leave again before its use was fetched for nothing.
+  block_bytes_ = block_bytes;
+  demand_bytes_max_ = block_bytes * frames / 4 * 3;
 }
 
 void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
   next_serial_ = allocation + 1;
   live_[allocation] = blocks;
-  if (blocks.end().value() > next_use_.size()) next_use_.resize(blocks.end().value() + std::size_t{1024}, kFar);
+  cover(blocks);
   recording_.add_allocation(allocation, bytes);
   if (!following_) return;
   const Position position = match(Recording::allocation_signature(bytes), false);
@@ -39,6 +41,13 @@ void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRa
     if (const Position first = plan_.reference(reference).first; first != Recording::kNever) when = base_ + first;
   }
   see_use(blocks, when);
+}
+
+// Room in the tables by block, before they are needed where nothing may be allocated.
+void Foresight::cover(BlockRange blocks) {
+  if (blocks.end().value() <= next_use_.size()) return;
+  next_use_.resize(blocks.end().value() + std::size_t{1024}, kFar);
+  demanded_block_in_.resize(next_use_.size(), 0);
 }
 
 void Foresight::freed(std::uint64_t allocation) {
@@ -156,17 +165,34 @@ void Foresight::restart_scan() {
   launches_since_restart_ = 0;
   scan_ = cursor_;
   scan_use_ = 0;
+  ++scan_number_;
+  present_bytes_ = 0;
   demand_bytes_ = 0;
   std::fill(demanded_.begin(), demanded_.end(), 0);
 }
 
-// Adds what is used of an allocation; false if it does not fit with the rest.
+// Adds what will be allocated; false if it does not fit with the rest.
 bool Foresight::demand(std::uint32_t reference, std::uint64_t bytes) {
   std::uint64_t& demanded = demanded_[reference];
   if (bytes <= demanded) return true;
   if (demand_bytes_ + bytes - demanded > demand_bytes_max_) return false;
   demand_bytes_ += bytes - demanded;
   demanded = bytes;
+  return true;
+}
+
+// Adds the blocks that are used of an allocation; false if they do not fit with the rest.
+bool Foresight::demand(std::uint32_t reference, BlockRange blocks) {
+  if (blocks.count == 0) return true;
+  std::uint64_t more = 0;
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+    more += demanded_block_in_[i.value()] == scan_number_ ? 0 : block_bytes_;
+  }
+  if (std::max(present_bytes_, demand_bytes_) + more > demand_bytes_max_) return false;
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) demanded_block_in_[i.value()] = scan_number_;
+  present_bytes_ += more;
+  demand_bytes_ += more;
+  demanded_[reference] += more;
   return true;
 }
 
@@ -192,8 +218,8 @@ Policy::Ahead Foresight::ahead(const PageTable& table) {
     const auto uses = plan_.uses(event);
     for (; scan_use_ < uses.size(); ++scan_use_) {
       const Recording::Use& use = uses[scan_use_];
-      if (!demand(use.reference, use.bytes)) return {};
       const BlockRange blocks = blocks_of(use, next_iteration);
+      if (!demand(use.reference, blocks)) return {};
       for (BlockIndex i = blocks.first; blocks.count > 0 && i != blocks.end(); i = i.next()) {
         std::uint64_t& next = next_use_[i.value()];
         const std::uint64_t when = base_ + scan_;

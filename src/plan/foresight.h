@@ -38,6 +38,7 @@ class Foresight final : public Policy {
   // Matches an event of the program; its position in plan_, or kNever.
   Position match(std::uint64_t signature, bool launch);
   std::uint64_t next_use_after(const Recording::Use& use) const;
+  void cover(BlockRange blocks);
   void see_use(BlockRange blocks, std::uint64_t when);
   void rebuild();
   BlockRange blocks_of(const Recording::Use& use, bool next_iteration) const;
@@ -58,15 +59,22 @@ class Foresight final : public Policy {
   std::vector<BlockIndex> first_blocks_;       // scratch of launched()
 
   // The search for blocks to fetch: how far it has come, in events from the start of this iteration (it may reach into
-  // the next), and the bytes used or made between the cursor and there, which must fit.
+  // the next), and two sums that must fit in memory: the blocks that exist and are used between the cursor and there,
+  // because they are to be here together now; and what is in use there, where some of them have been freed and others
+  // were allocated.
   void restart_scan();
   bool demand(std::uint32_t reference, std::uint64_t bytes);
+  bool demand(std::uint32_t reference, BlockRange blocks);
   void release(std::uint32_t reference);
   std::uint64_t scan_ = 0;
   std::uint32_t scan_use_ = 0;
+  std::uint32_t scan_number_ = 0;
+  std::uint64_t block_bytes_ = 0;
+  std::uint64_t present_bytes_ = 0;
   std::uint64_t demand_bytes_ = 0;
   std::uint64_t demand_bytes_max_ = 0;
-  std::vector<std::uint64_t> demanded_;  // by reference of plan_: its part of demand_bytes_
+  std::vector<std::uint64_t> demanded_;          // by reference of plan_: its part of demand_bytes_
+  std::vector<std::uint32_t> demanded_block_in_;  // by block: the scan that has counted it
   std::uint32_t launches_since_restart_ = 0;
 };
 
