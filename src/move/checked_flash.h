@@ -25,6 +25,8 @@ class CheckedFlash final : public FlashQueue {
   void wake() override { device_->wake(); }
   Status reserve(std::uint32_t count) override { return device_->reserve(count * std::uint64_t{block_bytes_}); }
 
+  // In a forked child, which has not inherited the device's queues: gives it up without closing it.
+  void abandon() { static_cast<void>(device_.release()); }
   // Reads one block in a forked child; kCorrupt, kIoError.
   Status read_now(ExtentIndex extent, const Digest& expected, std::span<std::byte> buffer);
 

@@ -65,8 +65,11 @@ void Engine::discard(BlockIndex index) {
       static_cast<void>(table_.become(index, BlockState::kUntouched));
       return;
     case BlockState::kOnFlash:
-    case BlockState::kLost:
       drop_extent(block);
+      static_cast<void>(table_.become(index, BlockState::kUntouched));
+      return;
+    case BlockState::kLost:
+      memory_.forget_failure(index);
       static_cast<void>(table_.become(index, BlockState::kUntouched));
       return;
   }
@@ -127,15 +130,18 @@ void Engine::fault(BlockIndex index) {
   Block& block = table_[index];
   block.prefetched = false;
   block.held = false;
+  block.awaited = block.state != BlockState::kResident && block.state != BlockState::kLost;
   victims_.set_faulted(index);
   switch (block.state) {
     case BlockState::kResident: memory_.wake(index); return;
     case BlockState::kFetching: return;
     case BlockState::kReady: attach(index, block.frame); return;
-    case BlockState::kEvicting: rescue(index); return;
     case BlockState::kLost:
       memory_.fail(index);
       return;
+    case BlockState::kEvicting:
+      if (urgent_.empty()) return rescue(index);
+      [[fallthrough]];  // the frame is on its way to who waits already, or neither would ever have it
     case BlockState::kUntouched:
     case BlockState::kOnFlash:
       if (wanted_.holds(index)) wanted_.remove(index);
@@ -172,6 +178,7 @@ void Engine::pump() {
 void Engine::fail_starved() {
   EBB_CHECK(starved_.valid());
   urgent_.remove(starved_);
+  table_[starved_].awaited = false;
   memory_.fail(starved_);
   starved_ = BlockIndex::none();
 }
@@ -221,6 +228,13 @@ FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   const std::uint64_t worth_below = Victims::kPinned + table_[index].last_use;
   while (evicting_ < waiting && evict_least(urgency, worth_below)) {
   }
+  if (urgency == Urgency::kFault && evicting_ == 0 && table_.count(BlockState::kReady) > 0) {
+    // What is held back is all that can still leave.
+    for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
+      if (const BlockIndex held = table_.block_of(FrameIndex(i)); held.valid()) let_go(held);
+    }
+    static_cast<void>(evict_least(urgency, worth_below));
+  }
   return frames_.take_free();  // an eviction may have taken a dead block, which needs no write
 }
 
@@ -243,6 +257,8 @@ FrameIndex Engine::steal_dead() {
 
 void Engine::attach(BlockIndex index, FrameIndex frame) {
   static_cast<void>(table_.become(index, BlockState::kResident, frame));
+  table_[index].awaited = false;
+  if (table_[index].extent.valid()) flash_full_ = false;  // its copy can give way
   if (table_[index].live == 0) ++dead_resident_;
   memory_.attach(frame, index);
 }
@@ -254,7 +270,10 @@ void Engine::fetch_ahead() {
   while (transfers_.in_flight() < share) {
     const Policy::Ahead ahead = policy_.ahead(table_);
     if (!ahead.block.valid()) return;
-    if (frames_.free() + frames_.room() > limits_.reserve || dead_resident_ > 0) {
+    if (frames_.free() + frames_.room() <= limits_.reserve) {
+      if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
+    }
+    if (frames_.free() + frames_.room() > limits_.reserve) {
       if (!serve(ahead.block, Urgency::kAhead)) return;
     } else if (frames_.free() + evicting_ > limits_.reserve + share / 2 ||
                !evict_least(Urgency::kAhead, ahead.worth + 1)) {

@@ -34,7 +34,7 @@ class Engine {
     std::uint32_t read_ahead = 0;  // blocks after a faulting one that are wanted too
   };
   struct Counters {
-    std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0;  // blocks
+    std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0, wasted = 0;  // blocks
     std::uint64_t rescues = 0, io_errors = 0, corrupt = 0, lost = 0;
   };
 

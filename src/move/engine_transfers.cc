@@ -76,6 +76,8 @@ bool Engine::start_evict(BlockIndex index) {
     return false;
   }
   static_cast<void>(table_.become(index, BlockState::kEvicting, block.frame));
+  counters_.wasted += block.prefetched ? 1 : 0;
+  block.prefetched = false;
   ++evicting_;
   const bool has_expected = block.extent.valid();
   submit(transfers_.add(transfer), has_expected, has_expected ? extents_.digest_of(block.extent) : Digest{});
@@ -151,7 +153,6 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
   transfers_.remove(token);
   if (block.rescue) {
     block.rescue = false;
-    flash_full_ = false;  // its copy can give way
     attach(transfer.block, transfer.frame);
     return;
   }
@@ -176,7 +177,6 @@ void Engine::evict_failed(std::uint32_t token, Status status) {
     submit(token, false, Digest{});
     return;
   }
-  if (status == Status::kNoSpace) flash_full_ = true;
   const Transfer ended = transfer;
   transfers_.remove(token);
   if (!block.rescue) --evicting_;
@@ -196,11 +196,11 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   }
   if (completion.status == Status::kOk) {
     ++counters_.fetched;
-    flash_full_ = false;  // its copy can give way
     const Transfer arrived = transfer;
     transfers_.remove(token);
-    if (table_[arrived.block].held) {
-      table_[arrived.block].held = false;
+    const bool held = table_[arrived.block].held && !table_[arrived.block].awaited;
+    table_[arrived.block].held = false;
+    if (held) {
       static_cast<void>(table_.become(arrived.block, BlockState::kReady, arrived.frame));
     } else {
       attach(arrived.block, arrived.frame);
@@ -220,6 +220,7 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   frames_.put(table_.become(ended.block, BlockState::kLost));
   extents_.retire(ended.extent);
   drop_extent(table_[ended.block]);
+  table_[ended.block].awaited = false;
   memory_.fail(ended.block);
 }
 
@@ -238,7 +239,9 @@ bool Engine::flush(std::uint32_t& cursor) {
 void Engine::give_up_flush(std::uint32_t cursor) {
   for (; cursor < table_.frames_max(); ++cursor) {
     const BlockIndex index = table_.block_of(FrameIndex(cursor));
-    if (index.valid() && table_[index].state == BlockState::kResident) drop_extent(table_[index]);
+    if (!index.valid()) continue;
+    let_go(index);
+    if (table_[index].state == BlockState::kResident) drop_extent(table_[index]);
   }
 }
 

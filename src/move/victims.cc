@@ -10,8 +10,8 @@ namespace {
 constexpr std::uint32_t kShare = 32;
 constexpr std::uint32_t kKeepMin = 4;
 
-// Of blocks worth the same, those of one tensor, its end leaves first: its beginning is needed first. In a running launch
-// it is the other way round: the beginning has been used.
+// Of blocks worth the same, those of one tensor, its end leaves first: its beginning is needed first. In a running
+// launch it is the other way round: the beginning has been used.
 bool higher(const Victims::Candidate& left, const Victims::Candidate& right) {
   if (left.worth != right.worth) return left.worth > right.worth;
   return left.worth >= Victims::kPinned ? left.block > right.block : left.block < right.block;
@@ -43,6 +43,7 @@ void Victims::scan() {
     if (!skipped_.block.valid() || higher(candidate, skipped_)) candidates_.push_back(candidate);
   }
   skipped_ = {};
+  pins_changed_ = false;
   const std::size_t keep =
       std::min<std::size_t>(candidates_.size(), std::max(kKeepMin, table_.frames_max() / kShare));
   const auto lower = [](const Candidate& left, const Candidate& right) { return higher(right, left); };
@@ -54,7 +55,7 @@ void Victims::scan() {
 
 Victims::Candidate Victims::least() {
   while (!candidates_.empty() && !current(candidates_.back())) candidates_.pop_back();
-  if (candidates_.empty()) scan();
+  if (candidates_.empty() || (pins_changed_ && candidates_.back().worth >= kPinned)) scan();
   return candidates_.empty() ? Candidate{} : candidates_.back();
 }
 

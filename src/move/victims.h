@@ -1,9 +1,9 @@
 // Victims: which resident block is worth least. A scan over all frames ranks them and keeps the lowest few, so that a
 // scan is paid once for many evictions; a candidate is checked again when it is taken, because it may have been used.
 //
-// Order: blocks whose content is dead, then by Policy::keep(), then, by age, blocks that a running launch uses and those
-// that the program has just faulted for: a policy to which such a block is worthless must not send it away before the
-// access that waited for it has been made.
+// Order: blocks whose content is dead, then by Policy::keep(), then, by age, blocks that a running launch uses and
+// those that the program has just faulted for: a policy to which such a block is worthless must not send it away before
+// the access that waited for it has been made.
 // Owned by the engine; never allocates after construction.
 #pragma once
 
@@ -33,10 +33,15 @@ class Victims {
   Victims(const PageTable& table, const Policy& policy);
 
   // Blocks used at or after this stamp belong to running launches.
-  void set_pinned_from(std::uint64_t stamp) { pinned_from_ = stamp; }
+  void set_pinned_from(std::uint64_t stamp) {
+    pinned_from_ = stamp;
+    pins_changed_ = true;
+  }
   // The program waits for this block: it is pinned until some others have been waited for.
   void set_faulted(BlockIndex block) {
-    if (!faulted(block)) faulted_[next_faulted_++ % faulted_.size()] = block;
+    if (faulted(block)) return;
+    faulted_[next_faulted_++ % faulted_.size()] = block;
+    pins_changed_ = true;
   }
   // The resident block worth least; `block` is none if there is none. It is looked at, not taken: the caller
   // changes its state or its worth, or calls skip().
@@ -60,6 +65,7 @@ class Victims {
   std::size_t next_faulted_ = 0;
   std::vector<Candidate> candidates_;  // descending by worth: the least is at the back
   Candidate skipped_;                  // the next scan begins above it
+  bool pins_changed_ = false;          // since the last scan: others may be worth less than a pinned candidate now
 };
 
 }  // namespace ebb

@@ -31,6 +31,8 @@ class BackingMemory {
   virtual void wake(BlockIndex block) = 0;
   // Makes every touch of an absent block fail (SIGBUS) until it is attached again: its content is lost.
   virtual void fail(BlockIndex block) = 0;
+  // Ends that without a frame: the content was freed, a touch waits again.
+  virtual void forget_failure(BlockIndex block) = 0;
   // The bytes of a frame that is at home.
   virtual std::span<std::byte> home(FrameIndex frame) = 0;
 };

@@ -48,6 +48,7 @@ ManagedRuntime::~ManagedRuntime() {
   if (mover_.joinable()) mover_.join();
   if (fault_thread_.joinable()) fault_thread_.join();
   for (const Snapshot& snapshot : snapshots_) ::close(snapshot.pipe);
+  if (child_) flash_.abandon();
 }
 
 bool ManagedRuntime::manages(const void* data) const noexcept { return offset_of(data) < space_bytes_; }

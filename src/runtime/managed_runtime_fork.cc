@@ -112,7 +112,7 @@ void ManagedRuntime::after_fork_child() {
   new (&mover_) std::thread();
   new (&fault_thread_) std::thread();
   if (memory_->enter_child() != Status::kOk) {
-    static constexpr char kText[] = "ebb: a forked process cannot use the tensors of its parent: no userfaultfd\n";
+    static constexpr char kText[] = "ebb: a forked process cannot use the tensors of its parent: the system refused it memory or faults\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
     return;
   }

@@ -26,7 +26,8 @@ struct Block {  // all bits zero: an untouched block
   std::uint64_t last_use = 0;   // stamp of the last announced launch, fault or allocation
   BlockState state = BlockState::kUntouched;
   std::uint8_t queue = 0;       // the number of that want queue, or 0
-  bool held = false;            // kFetching: to become ready, not resident
+  bool held = false;            // kFetching: to become ready, not resident, unless awaited
+  bool awaited = false;         // absent: a thread has touched it and waits
   bool rescue = false;          // kEvicting: wanted back, the frame returns when the write is over
   bool prefetched = false;      // kFetching or kResident: arrived before anything asked for it
 };

@@ -38,7 +38,8 @@ Status transfer_all(std::size_t bytes, Transfer transfer) {
   while (done < bytes) {
     const ssize_t moved = transfer(done);
     if (moved < 0 && errno == EINTR) continue;
-    if (moved <= 0) return moved < 0 && errno == ENOSPC ? Status::kNoSpace : Status::kIoError;
+    const bool full = moved < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
+    if (moved <= 0) return full ? Status::kNoSpace : Status::kIoError;
     done += static_cast<std::size_t>(moved);
   }
   return Status::kOk;

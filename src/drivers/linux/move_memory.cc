@@ -77,6 +77,8 @@ void MoveMemory::fail(BlockIndex block) {
   wake(block);
 }
 
+void MoveMemory::forget_failure(BlockIndex block) { ::madvise(address(block), block_bytes_, MADV_DONTNEED); }
+
 std::size_t MoveMemory::next(std::span<BlockIndex> blocks) {
   for (;;) {
     std::array<pollfd, 2> polled{{{userfault_.fd(), POLLIN, 0}, {interrupt_fd_, POLLIN, 0}}};
@@ -122,6 +124,8 @@ Status MoveMemory::enter_child() {
     if (mapped != space_.data()) return Status::kNoMemory;
   }
   child_ = true;
+  home_.forget();
+  scratch_.forget();
   ::close(interrupt_fd_);
   interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   Userfault fresh;

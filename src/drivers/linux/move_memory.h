@@ -27,6 +27,7 @@ class MoveMemory final : public SpaceMemory {
   Status detach(BlockIndex block, FrameIndex frame) override;
   void wake(BlockIndex block) override;
   void fail(BlockIndex block) override;
+  void forget_failure(BlockIndex block) override;
   std::span<std::byte> home(FrameIndex frame) override { return {home_address(frame), block_bytes_}; }
 
   std::size_t next(std::span<BlockIndex> blocks) override;

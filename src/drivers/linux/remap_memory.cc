@@ -123,8 +123,8 @@ void RemapMemory::attach(FrameIndex frame, BlockIndex block) {
   EBB_CHECK(!child_);
   const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
   // Populated, because a page fault for every 4 KiB costs several times more.
-  void* const mapped = ::mmap(address(block), block_bytes_, kReadWrite, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-                              memory_fd_.get(), offset);
+  void* const mapped =
+      ::mmap(address(block), block_bytes_, kReadWrite, MAP_SHARED | MAP_FIXED | MAP_POPULATE, memory_fd_.get(), offset);
   EBB_CHECK_EQ(mapped, static_cast<void*>(address(block)));
   EBB_CHECK_EQ(::madvise(mapped, block_bytes_, MADV_DONTFORK), 0);
   faults_.wake(block);
@@ -140,7 +140,8 @@ Status RemapMemory::detach(BlockIndex block, [[maybe_unused]] FrameIndex frame) 
 }
 
 std::string RemapMemory::description() const {
-  return "memfd remapping with a SIGSEGV handler: a system call on an absent block fails with EFAULT; needs no privilege";
+  return "memfd remapping with a SIGSEGV handler: a system call on an absent block fails with EFAULT; needs no "
+         "privilege";
 }
 
 Status RemapMemory::enter_child() {

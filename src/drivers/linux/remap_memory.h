@@ -32,6 +32,7 @@ class RemapMemory final : public SpaceMemory {
   Status detach(BlockIndex block, FrameIndex frame) override;
   void wake(BlockIndex block) override { faults_.wake(block); }
   void fail(BlockIndex block) override { faults_.fail(block); }
+  void forget_failure(BlockIndex) override {}  // only those who wait now are told
   std::span<std::byte> home(FrameIndex frame) override { return {home_address(frame), block_bytes_}; }
 
   std::size_t next(std::span<BlockIndex> blocks) override { return faults_.next(blocks); }

@@ -25,6 +25,9 @@ class Reservation {
   }
   ~Reservation();
 
+  // In a forked child, which has not inherited the mapping: nothing to unmap.
+  void forget() { data_ = nullptr, bytes_ = 0; }
+
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   bool holds(std::uint64_t address) const {

@@ -19,7 +19,7 @@
 namespace ebb {
 namespace {
 
-// A cell holds a block above and a state below, so that a slot is settled for the block it was posted for or not at all.
+// A cell holds a block above and a state below: a slot is settled for the block it was posted for, or not at all.
 enum class SlotState : std::uint64_t { kFree, kPosted, kTaken, kWoken, kFailed };
 constexpr std::uint64_t cell_of(std::uint32_t block, SlotState state) {
   return std::uint64_t{block} << 32 | static_cast<std::uint64_t>(state);
@@ -41,6 +41,7 @@ struct SignalFaults::Desk {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::size_t> bytes{0};  // 0: the handler passes over this desk
   std::atomic<std::size_t> block_bytes{1};
+  std::atomic<pid_t> process{0};  // whose range it is: a forked child has other things at the address
   std::atomic<int> event_fd{-1};
   std::atomic<bool> interrupted{false};
   std::array<Slot, kSlots> slots{};
@@ -48,6 +49,9 @@ struct SignalFaults::Desk {
   void ring() {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto put = ::write(event_fd.load(), &one, sizeof one);
+  }
+  void clear() {
+    for (Slot& slot : slots) slot.cell.store(cell_of(0, SlotState::kFree));
   }
   void settle(BlockIndex block, SlotState outcome);
   SlotState wait_for(std::uint32_t block);
@@ -67,8 +71,9 @@ SignalFaults::Desk* desk_of(std::uintptr_t address) {
   for (SignalFaults::Desk& desk : g_desks) {
     const std::size_t bytes = desk.bytes.load(std::memory_order_acquire);
     const std::uintptr_t begin = desk.begin.load(std::memory_order_acquire);
+    if (address - begin >= bytes || desk.process.load() != ::getpid()) continue;
     // The second look catches a desk that changes hands in between.
-    if (address - begin < bytes && desk.bytes.load(std::memory_order_acquire) == bytes) return &desk;
+    if (desk.bytes.load(std::memory_order_acquire) == bytes) return &desk;
   }
   return nullptr;
 }
@@ -154,8 +159,8 @@ bool is_ours(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle;
 }
 
-// Again for a later range only where somebody has since reset the signal: over a handler that may pass faults on to ours
-// the two would call each other for ever.
+// Again for a later range only where somebody has since reset the signal: over a handler that may pass faults on to
+// ours the two would call each other for ever.
 void install() {
   const std::lock_guard lock(g_install_mutex);
   static bool installed = false;
@@ -165,8 +170,8 @@ void install() {
   g_previous = current;
   struct sigaction action {};
   action.sa_sigaction = handle;
-  // On the alternate stack, because an earlier handler may report an overflow of the ordinary one. Not deferred: another
-  // signal's handler, which runs while we wait, may touch an absent block as well.
+  // On the alternate stack, because an earlier handler may report an overflow of the ordinary one. Not deferred:
+  // another signal's handler, which runs while we wait, may touch an absent block as well.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
   ::sigemptyset(&action.sa_mask);
   EBB_CHECK_EQ(::sigaction(SIGSEGV, &action, nullptr), 0);
@@ -225,6 +230,8 @@ Status SignalFaults::watch(const std::byte* begin, std::size_t bytes, std::size_
     if (desk.taken.exchange(true)) continue;
     install();
     desk_ = &desk;
+    // In a child, threads that exist only in the parent may seem to wait here.
+    if (desk.process.exchange(::getpid()) != ::getpid()) desk.clear();
     desk.event_fd.store(event_fd);
     desk.interrupted.store(false);
     desk.block_bytes.store(block_bytes);
@@ -245,7 +252,8 @@ std::size_t SignalFaults::next(std::span<BlockIndex> blocks) {
       std::uint64_t cell = slot.cell.load();
       if (state_of(cell) != SlotState::kPosted) continue;
       const std::uint32_t block = block_of(cell);
-      if (slot.cell.compare_exchange_strong(cell, cell_of(block, SlotState::kTaken))) blocks[found++] = BlockIndex(block);
+      if (!slot.cell.compare_exchange_strong(cell, cell_of(block, SlotState::kTaken))) continue;
+      blocks[found++] = BlockIndex(block);
     }
     if (found > 0) return found;
     std::uint64_t count = 0;
@@ -267,7 +275,8 @@ Status SignalFaults::enter_child() {
   if (event_fd < 0) return Status::kUnsupported;
   ::close(desk_->event_fd.exchange(event_fd));
   desk_->interrupted.store(false);
-  for (Slot& slot : desk_->slots) slot.cell.store(cell_of(0, SlotState::kFree));
+  desk_->process.store(::getpid());
+  desk_->clear();
   return Status::kOk;
 }
 

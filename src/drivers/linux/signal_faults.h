@@ -1,14 +1,19 @@
 // SignalFaults: touches of absent (PROT_NONE) blocks of one range, caught as SIGSEGV: the fault source of machines
 // without userfaultfd.
 //
-// Life of a fault: 1. the handler, on the touching thread, posts the block in a free slot of the range's desk, rings the
-// event descriptor and waits on the slot's futex; 2. next() takes it; 3. wake() or fail() settles every slot of the block;
-// 4. the handler frees the slot and returns, and the access is repeated, or raises SIGBUS. A fault that is posted after
-// its block was attached is taken like any other, and its owner finds the block there and wakes it: nothing is lost.
+// Life of a fault:
+//   1. the handler, on the touching thread, posts the block in a free slot of the range's desk, rings the event
+//      descriptor and waits on the slot's futex;
+//   2. next() takes it;
+//   3. wake() or fail() settles every slot of the block;
+//   4. the handler frees the slot and returns, and the access is repeated; or it raises SIGBUS.
+// A fault that is posted after its block was attached is taken like any other, and its owner finds the block there and
+// wakes it: nothing is lost.
 //
-// The handler is installed once, with the first range, and stays: what is not ours goes to the handler there was before.
-// It uses only atomics, write(2) and futex(2) on preallocated slots, and keeps errno. A handler that is installed after
-// it and does not pass faults on takes them away from us; a thread that blocks SIGSEGV dies of an absent block.
+// The handler is installed once, with the first range, and stays: what is not ours goes to the handler there was
+// before. It uses only atomics, write(2) and futex(2) on preallocated slots, and keeps errno. A handler that is
+// installed after it and does not pass faults on takes them away from us; a thread that blocks SIGSEGV dies of an
+// absent block.
 #pragma once
 
 #include <cstddef>

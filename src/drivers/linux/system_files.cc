@@ -51,12 +51,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-bool wants_colour(int fd) {
-  const char* refused = std::getenv("NO_COLOR");
-  const bool allowed = refused == nullptr || *refused == '\0';
-  return allowed && ::isatty(fd) == 1;
-}
-
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   if (this != &other) {
     reset();

@@ -1,4 +1,4 @@
-// Small helpers shared by the commands: whole text files of the kernel, and writing all of a buffer to a descriptor.
+// Small helpers: whole text files of the kernel, and writing all of a buffer to a descriptor.
 // Stateless; any thread.
 #pragma once
 
@@ -19,9 +19,6 @@ std::optional<std::string> read_line(const std::string& path);
 bool write_all(int fd, std::string_view text);
 
 std::vector<std::string> split(std::string_view text, char separator);
-
-// Whether to colour what goes to `fd`: a terminal, and the user did not set NO_COLOR.
-bool wants_colour(int fd);
 
 // Owns one file descriptor.
 class FileDescriptor {

@@ -93,9 +93,8 @@ bool UringFlash::finish(const io_uring_cqe& entry, RawCompletion& completion) {
     }
   }
   completion.token = slot.request.token;
-  completion.status = entry.res > 0                                 ? Status::kOk
-                      : entry.res == -ENOSPC || entry.res == -EDQUOT ? Status::kNoSpace
-                                                                    : Status::kIoError;
+  const bool full = entry.res == -ENOSPC || entry.res == -EDQUOT || entry.res == -EFBIG;
+  completion.status = entry.res > 0 ? Status::kOk : full ? Status::kNoSpace : Status::kIoError;
   slot.busy = false;
   --in_flight_;
   return true;

@@ -1,0 +1,39 @@
+"""Child: the program that every test runs in a process of its own, stock or managed.
+
+    python child.py '{"target": "workloads:run", "arguments": {…}, "options": {…} or null}'
+
+Imports the module, enables Ebbtide first if there are options, calls the function and prints one JSON object:
+`result`, `seconds`, and when managed `stats`. A function may print objects of its own on the way (`emit`). Errors are
+left to Python: traceback and exit code as in any program.
+"""
+
+import importlib
+import json
+import sys
+import time
+
+
+def emit(**record):
+    print(json.dumps(record), flush=True)
+
+
+def main():
+    request = json.loads(sys.argv[1])
+    options = request["options"]
+    ebbtide = None
+    if options is not None:
+        import ebbtide
+
+        ebbtide.enable(**options)
+    module, function = request["target"].split(":")
+    target = getattr(importlib.import_module(module), function)
+    started = time.monotonic()
+    result = target(**request["arguments"])
+    record = {"result": result, "seconds": time.monotonic() - started}
+    if ebbtide is not None:
+        record["stats"] = ebbtide.stats()
+    emit(**record)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Scenarios: uses of tensors that a training loop seldom shows, each a function whose result is the same on stock
+PyTorch and under Ebbtide. Run by child.py; the sizes suit a budget of 8 MiB, which all of them exceed several times.
+"""
+
+import ctypes
+import os
+import shutil
+import threading
+
+import numpy
+import torch
+from torch import nn
+from workloads import Recommender, build_mlp, hash_tensors, loss_bits
+
+MIB = 2**20
+COUNT = 16  # tensors of 2 MiB each
+WORDS = 2 * MIB // 4
+
+
+def some_tensors(seed=0, count=COUNT, words=WORDS):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(words, generator=generator) for _ in range(count)]
+
+
+def numpy_views():
+    """Writes that no operator announces: through NumPy, a raw pointer and a memory view."""
+    tensors = some_tensors()
+    arrays = [tensor.numpy() for tensor in tensors]
+    for turn in range(3):
+        for index, array in enumerate(arrays):
+            array[index::7] += turn
+            numpy.multiply(array, 1.5, out=array)
+        for index, tensor in enumerate(tensors):
+            words = (ctypes.c_float * tensor.numel()).from_address(tensor.data_ptr())
+            words[index * 1000] = 42.0 + turn
+            ctypes.memset(tensor.data_ptr() + 4096 * index, turn, 4096)
+        for array in arrays:
+            memoryview(array).cast("B")[-1] = 0x40
+    borrowed = torch.from_numpy(numpy.arange(WORDS, dtype=numpy.float32))
+    tensors[0].add_(borrowed)
+    return hash_tensors(tensors)
+
+
+def kept_tensors():
+    """Tensors that live across iterations beside short-lived ones; views, aliases and storages that grow."""
+    kept = some_tensors()
+    generator = torch.Generator().manual_seed(1)
+    for turn in range(40):
+        index = int(torch.randint(COUNT, (1,), generator=generator))
+        other = int(torch.randint(COUNT, (1,), generator=generator))
+        scratch = kept[index].view(512, -1).t().contiguous()
+        kept[other].view(-1)[::3].mul_(0.5)
+        kept[index].add_(scratch.flatten(), alpha=0.25)
+        if turn % 10 == 9:
+            kept[index] = kept[index].clone()
+        if turn % 10 == 4:
+            kept[other].resize_(WORDS + 4096)[WORDS:] = turn
+            kept[other] = kept[other][:WORDS]
+    alias = torch.empty(0).set_(kept[0].untyped_storage(), 128, (100, 100))
+    alias.fill_(3.0)
+    return hash_tensors(kept)
+
+
+def opaque_layouts():
+    """oneDNN's opaque tensors and sparse ones, which hold memory that no strided tensor names."""
+    torch.manual_seed(0)
+    ballast = some_tensors()
+    results = []
+    image = torch.randn(4, 16, 64, 64)
+    convolution = nn.Conv2d(16, 32, 3, padding=1)
+    with torch.no_grad():
+        for _ in range(3):
+            opaque = image.to_mkldnn()
+            for tensor in ballast:
+                tensor.add_(1)
+            weight, bias = convolution.weight.to_mkldnn(), convolution.bias.to_mkldnn()
+            product = torch.mkldnn_convolution(opaque, weight, bias, (1, 1), (1, 1), (1, 1), 1)
+            results.append(torch.relu(product).to_dense())
+            image = results[-1][:, :16].contiguous()
+    dense = torch.randn(1024, 1024)
+    dense[dense.abs() < 1.5] = 0
+    other = torch.randn(1024, 256)
+    for sparse in (dense.to_sparse(), dense.to_sparse_csr()):
+        for tensor in ballast:
+            tensor.mul_(0.5)
+        results.append(sparse @ other)
+    coalesced = (dense.to_sparse() + dense.t().to_sparse()).coalesce()
+    results += [coalesced.indices(), coalesced.values()]
+    return hash_tensors(results + ballast)
+
+
+def python_threads():
+    """Operators from several Python threads at once, over their own tensors and over shared ones."""
+    shared = torch.randn(512, 512, generator=torch.Generator().manual_seed(7))
+    hashes, errors = {}, []
+
+    def work(number):
+        try:
+            tensors = some_tensors(number, count=6)
+            for turn in range(6):
+                for index, tensor in enumerate(tensors):
+                    square = tensor.view(-1, 512)
+                    tensors[index] = torch.tanh(square @ shared).flatten().add_(tensors[index - 1], alpha=0.1)
+                if turn == 3:
+                    tensors[0] = torch.sort(tensors[0]).values
+            hashes[number] = hash_tensors(tensors)
+        except Exception as error:  # noqa: BLE001: reported by the main thread
+            errors.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    return [hashes[number] for number in range(4)]
+
+
+def save_and_load(folder):
+    """A checkpoint of more bytes than the budget, written and read back four ways."""
+    path = os.path.join(folder, f"checkpoint-{os.getpid()}")
+    os.mkdir(path)
+    try:
+        torch.manual_seed(0)
+        model, optimizer, data, loss_of = build_mlp()
+        loss_of(data()).backward()
+        optimizer.step()
+        file = os.path.join(path, "all.pt")
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+        for tensor in model.state_dict().values():
+            tensor.zero_()
+        loaded = torch.load(file, weights_only=True)
+        model.load_state_dict(loaded["model"])
+        optimizer.load_state_dict(loaded["optimizer"])
+        mapped = torch.load(file, weights_only=True, mmap=True)
+        assert hash_tensors(mapped["model"].values()) == hash_tensors(loaded["model"].values())
+        raw = os.path.join(path, "raw.npy")
+        weight = model.state_dict()["0.weight"]
+        numpy.save(raw, weight.numpy())  # the kernel reads these pages itself, in write()
+        with open(raw, "r+b") as source:
+            source.seek(-weight.nbytes, os.SEEK_END)
+            source.readinto(memoryview(weight.numpy()).cast("B"))  # and writes them, in read()
+        loss = loss_of(data())
+        return [loss_bits(loss), hash_tensors(model.state_dict().values()), os.path.getsize(file)]
+    finally:
+        shutil.rmtree(path)
+
+
+def compiled():
+    """A function through torch.compile, whose kernels call the allocator from generated C++."""
+    torch.manual_seed(0)
+    tensors = some_tensors()
+
+    @torch.compile
+    def mix(a, b):
+        return torch.tanh(a * 2 + b).cumsum(0) * a.mean()
+
+    with torch.no_grad():
+        for _ in range(2):
+            for index in range(COUNT):
+                tensors[index] = mix(tensors[index], tensors[index - 1])
+    return hash_tensors(tensors)
+
+
+def inference():
+    """A model larger than the budget serving requests, without gradients."""
+    torch.manual_seed(0)
+    model, _, data, _ = build_mlp()
+    lookup = Recommender()
+    model.eval()
+    results = []
+    with torch.no_grad():
+        results += [model(data()["x"]) for _ in range(4)]
+    with torch.inference_mode():
+        results += [model(data()["x"]) for _ in range(4)]
+        results.append(lookup(torch.arange(0, 40000, 7), torch.arange(0, 40000, 7).repeat(4, 1).t().contiguous()))
+    return hash_tensors(result.clone() for result in results)
+
+
+def operator_beyond_the_budget():
+    """Single operators that touch several times the budget."""
+    tensors = some_tensors()
+    together = torch.cat(tensors)
+    stacked = torch.stack(tensors).view(COUNT, -1)
+    gram = stacked @ stacked.t()
+    torch._foreach_add_(tensors, 1.0)
+    order = torch.argsort(together)
+    return hash_tensors([together, gram, order, *tensors])
+
+
+def allocation_beyond_the_budget():
+    """One tensor of five times the budget, written and read in several orders."""
+    big = torch.zeros(40 * MIB // 4)
+    big[::2] = 1.0
+    big += torch.arange(big.numel()) % 17
+    total = big.sum(dtype=torch.float64).item()
+    transposed = big.view(2560, -1).t().contiguous()
+    return [total, hash_tensors([big, transposed])]
+
+
+class _Fails(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError("raised in backward")
+
+
+def exceptions():
+    """Operators that fail half-way: what they had announced is retired all the same, again and again."""
+    tensors = some_tensors()
+    matrix = tensors[0].view(512, -1)
+    messages = []
+
+    def attempt(function):
+        try:
+            function()
+            messages.append("no error")
+        except (RuntimeError, IndexError, ValueError) as error:
+            messages.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+
+    for turn in range(50):
+        leaf = matrix.clone().requires_grad_()
+        attempt(lambda: matrix @ matrix)
+        attempt(lambda: matrix[torch.tensor([0, 100000])])
+        attempt(lambda: torch.cat([matrix, tensors[1]]))
+        attempt(lambda: torch.linalg.cholesky(-torch.eye(512)))
+        attempt(lambda: _Fails.apply(leaf).sum().backward())
+        tensors[turn % COUNT].add_(1)
+    return [messages, hash_tensors(tensors)]
+
+
+def deep_graph():
+    """A long chain of saved activations, freed in reverse by backward, with hooks that look at gradients."""
+    torch.manual_seed(0)
+    x = torch.randn(256, 512, requires_grad=True)
+    weight = torch.randn(512, 512).div_(23).requires_grad_()
+    seen = []
+    y = x
+    for _ in range(60):
+        y = torch.tanh(y @ weight)
+        y.register_hook(lambda gradient: seen.append(loss_bits(gradient.abs().sum())))
+    y.square().mean().backward()
+    return [seen, hash_tensors([x.grad, weight.grad, y])]

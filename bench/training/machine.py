@@ -1,0 +1,20 @@
+"""Machine: one line that says what a measurement was made on. Standard library only."""
+
+import os
+import pathlib
+import platform
+
+
+def _first_value(path, key):
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+        if line.startswith(key):
+            return line.split(":", 1)[1].strip()
+    return ""
+
+
+def describe_machine():
+    """Processor, processors this process may use, memory, kernel, Python; never a name or a path of the machine."""
+    processor = _first_value("/proc/cpuinfo", "model name") or platform.machine()
+    memory_gib = int(_first_value("/proc/meminfo", "MemTotal").split()[0]) / 2**20
+    return (f"{processor}, {len(os.sched_getaffinity(0))} CPUs, {memory_gib:.0f} GiB, "
+            f"Linux {platform.release()}, Python {platform.python_version()}")

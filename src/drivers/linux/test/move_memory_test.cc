@@ -1,0 +1,73 @@
+// MoveMemory on the rung below full: a user to whom the kernel gives userfaultfd for touches by the program only.
+#include "drivers/linux/move_memory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <thread>
+
+#include "drivers/linux/system_files.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::size_t kBytes = 64 * 1024;
+constexpr int kSkip = 77;
+
+// As somebody without privileges, in a child; 0, kSkip, or the number of what went wrong.
+int run_unprivileged() {
+  ::alarm(60);
+  if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return kSkip;
+  std::unique_ptr<MoveMemory> memory;
+  if (MoveMemory::make(kBytes, 4, 2, memory) != Status::kOk) return kSkip;
+  if (memory->description().find("user-mode rung") == std::string::npos) return kSkip;  // full for everybody here
+  if (memory->description().find("vm.unprivileged_userfaultfd=1") == std::string::npos) return 1;
+  if (memory->create(FrameIndex(0)) != Status::kOk) return 2;
+  memory->home(FrameIndex(0))[100] = std::byte{9};
+  std::array<int, 2> ends;
+  if (::pipe(ends.data()) != 0) return 3;
+  std::byte* const data = memory->base() + kBytes;
+  errno = 0;
+  if (::write(ends[1], data + 100, 1) != -1 || errno != EFAULT) return 4;
+  std::thread server([&] {
+    std::array<BlockIndex, 1> blocks;
+    if (memory->next(blocks) == 1) memory->attach(FrameIndex(0), blocks[0]);
+  });
+  const std::byte seen = *const_cast<volatile std::byte*>(data + 100);
+  server.join();
+  if (seen != std::byte{9}) return 5;
+  if (::write(ends[1], data + 100, 1) != 1) return 6;  // what is present is like any other memory
+  return memory->detach(BlockIndex(1), FrameIndex(0)) == Status::kOk ? 0 : 7;
+}
+
+TEST(MoveMemoryTest, OnTheUserModeRungOnlySystemCallsOnAbsentBlocksFail) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer starts no threads after fork";
+#endif
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(run_unprivileged());
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkip) {
+    GTEST_SKIP() << "no user-mode rung here: userfaultfd is full for everybody, or for nobody";
+  }
+  EXPECT_EQ(status, 0);
+}
+
+TEST(MoveMemoryTest, SaysOnWhichRungItIs) {
+  std::unique_ptr<MoveMemory> memory;
+  if (MoveMemory::make(kBytes, 4, 2, memory) != Status::kOk) GTEST_SKIP() << "no userfaultfd with UFFDIO_MOVE here";
+  const std::string text = memory->description();
+  EXPECT_NE(text.find("rung"), std::string::npos) << text;
+  const bool allowed = ::geteuid() == 0 || read_line("/proc/sys/vm/unprivileged_userfaultfd") == "1";
+  if (allowed) {
+    EXPECT_NE(text.find("full rung"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ebb

@@ -1,0 +1,125 @@
+// CheckedFlash: what comes back is what was written, or it does not come back; and unchanged bytes are not written.
+#include "move/checked_flash.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "sim/sim_flash.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::size_t kBytes = 64;
+
+class CheckedFlashTest : public ::testing::Test {
+ protected:
+  CheckedFlashTest() {
+    EXPECT_EQ(flash_.reserve(4), Status::kOk);
+    for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(memory_.create(FrameIndex(i)), Status::kOk);
+  }
+  std::unique_ptr<RawFlash> make_device() {
+    auto device = std::make_unique<SimFlash>(SimFlash::Config{kBytes, 4, 1}, plan_, nth_, memory_, clock_, log_);
+    device_ = device.get();
+    return device;
+  }
+  FlashCompletion run(const FlashRequest& request) {
+    flash_.submit({&request, 1});
+    std::array<FlashCompletion, 4> completions;
+    flash_.wait(std::chrono::seconds(1));
+    EXPECT_EQ(flash_.poll(completions), 1u);
+    EXPECT_EQ(completions[0].token, request.token);
+    return completions[0];
+  }
+  FlashCompletion write(std::uint32_t frame, std::uint32_t extent) {
+    return run({FlashRequest::Kind::kWrite, false, 1, FrameIndex(frame), ExtentIndex(extent), {}});
+  }
+  FlashCompletion write_if_not(std::uint32_t frame, std::uint32_t extent, const Digest& expected) {
+    return run({FlashRequest::Kind::kWrite, true, 1, FrameIndex(frame), ExtentIndex(extent), expected});
+  }
+  FlashCompletion read(std::uint32_t frame, std::uint32_t extent, const Digest& expected) {
+    return run({FlashRequest::Kind::kRead, true, 2, FrameIndex(frame), ExtentIndex(extent), expected});
+  }
+
+  FaultPlan plan_;
+  NthFault nth_;
+  EventLog log_;
+  VirtualClock clock_;
+  SimMemory memory_{{kBytes, 4, 4, 1}, plan_, nth_, log_};
+  SimFlash* device_ = nullptr;
+  CheckedFlash flash_{make_device(), memory_, kBytes};
+};
+
+TEST_F(CheckedFlashTest, ReadsBackWhatItWrote) {
+  const FlashCompletion written = write(0, 2);
+  EXPECT_EQ(written.status, Status::kOk);
+  EXPECT_FALSE(written.unchanged);
+  EXPECT_EQ(written.digest, digest(memory_.home(FrameIndex(0))));
+  EXPECT_EQ(read(1, 2, written.digest).status, Status::kOk);
+  EXPECT_EQ(digest(memory_.home(FrameIndex(1))), written.digest);
+  std::vector<std::byte> buffer(kBytes);
+  EXPECT_EQ(flash_.read_now(ExtentIndex(2), written.digest, buffer), Status::kOk);
+  EXPECT_EQ(flash_.read_now(ExtentIndex(2), Digest{1, 1}, buffer), Status::kCorrupt);
+}
+
+TEST_F(CheckedFlashTest, DoesNotWriteWhatFlashHas) {
+  const FlashCompletion first = write(0, 0);
+  const std::uint64_t writes = device_->counters().writes;
+  const FlashCompletion second = write_if_not(0, 0, first.digest);
+  EXPECT_TRUE(second.unchanged);
+  EXPECT_EQ(second.status, Status::kOk);
+  EXPECT_EQ(device_->counters().writes, writes);
+  memory_.home(FrameIndex(0))[9] ^= std::byte{1};
+  const FlashCompletion third = write_if_not(0, 0, first.digest);
+  EXPECT_FALSE(third.unchanged);
+  EXPECT_NE(third.digest, first.digest);
+  EXPECT_EQ(device_->counters().writes, writes + 1);
+}
+
+TEST_F(CheckedFlashTest, ReportsCorruptionInTransitAndAtRest) {
+  const Digest good = write(0, 0).digest;
+  plan_.corrupt_read = {1, 1};
+  EXPECT_EQ(read(1, 0, good).status, Status::kCorrupt);
+  plan_ = FaultPlan();
+  EXPECT_EQ(read(1, 0, good).status, Status::kOk);
+  plan_.corrupt_at_rest = {1, 1};
+  const Digest bad = write(0, 1).digest;
+  plan_ = FaultPlan();
+  EXPECT_EQ(read(1, 1, bad).status, Status::kCorrupt);
+  std::vector<std::byte> buffer(kBytes);
+  EXPECT_EQ(flash_.read_now(ExtentIndex(1), bad, buffer), Status::kCorrupt);
+}
+
+TEST_F(CheckedFlashTest, PassesErrorsOn) {
+  const Digest good = write(0, 0).digest;
+  plan_.read_error = {1, 1};
+  EXPECT_EQ(read(1, 0, good).status, Status::kIoError);
+  plan_ = FaultPlan();
+  plan_.no_space = {1, 1};
+  EXPECT_EQ(write(0, 1).status, Status::kNoSpace);
+  plan_ = FaultPlan();
+  plan_.extents_available = 4;
+  EXPECT_EQ(flash_.reserve(5), Status::kNoSpace);
+}
+
+TEST_F(CheckedFlashTest, SkippedAndWrittenCompleteOnceEach) {
+  const Digest first = write(0, 0).digest;
+  const std::array<FlashRequest, 3> requests{{
+      {FlashRequest::Kind::kWrite, true, 0, FrameIndex(0), ExtentIndex(0), first},
+      {FlashRequest::Kind::kWrite, false, 1, FrameIndex(1), ExtentIndex(1), {}},
+      {FlashRequest::Kind::kWrite, false, 2, FrameIndex(2), ExtentIndex(2), {}},
+  }};
+  flash_.submit(requests);
+  std::array<int, 3> seen{};
+  std::array<FlashCompletion, 1> one;  // fewer than there are
+  for (int tries = 0; tries < 20; ++tries) {
+    flash_.wait(std::chrono::seconds(1));
+    for (std::size_t i = flash_.poll(one); i > 0; --i) ++seen[one[0].token];
+  }
+  EXPECT_EQ(seen, (std::array<int, 3>{1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace ebb

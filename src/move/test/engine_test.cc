@@ -1,0 +1,359 @@
+// The engine when flash works: eviction, rescue, clean copies, orphans, pins.
+#include <gtest/gtest.h>
+
+#include "engine_fixture.h"
+
+namespace ebb {
+namespace {
+
+using enum BlockState;
+using EngineTest = EngineFixture;
+
+TEST_F(EngineTest, FramesComeAsBlocksAreTouched) {
+  make(4, 8);
+  retain(0, 3);
+  fault(1);
+  EXPECT_EQ(state(1), kResident);
+  EXPECT_EQ(state(0), kUntouched);
+  EXPECT_EQ(memory_->created(), 1u);
+  engine_->populate({BlockIndex(0), 3});
+  EXPECT_EQ(table_->count(kResident), 2u);  // at most half of memory for one that has yet to be used
+}
+
+TEST_F(EngineTest, TheLeastRecentlyUsedLeavesAndComesBackWhole) {
+  make(4, 8);
+  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(state(i), kOnFlash) << i;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    fault(i);
+    finish();
+    ASSERT_EQ(state(i), kResident);
+    EXPECT_TRUE(holds(i, i)) << i;
+  }
+  EXPECT_EQ(engine_->counters().lost, 0u);
+}
+
+TEST_F(EngineTest, ARescueBeforeSubmissionIsAtOnce) {
+  make(8, 8);
+  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  retain(9);
+  engine_->want(BlockIndex(9));
+  pump();
+  ASSERT_EQ(state(0), kEvicting);
+  ASSERT_TRUE(engine_->has_requests());
+  engine_->want(BlockIndex(0));  // nobody has seen the write yet
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_TRUE(holds(0, 0));
+  EXPECT_EQ(extents_->used(), engine_->in_flight());
+  EXPECT_EQ(engine_->counters().rescues, 1u);
+  engine_->validate();
+}
+
+TEST_F(EngineTest, ARescueAfterSubmissionWaitsForTheWriteAndKeepsTheCopy) {
+  make(8, 8);
+  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  retain(9);
+  engine_->want(BlockIndex(9));
+  pump();
+  take();
+  ASSERT_EQ(state(0), kEvicting);
+  engine_->want(BlockIndex(0));
+  EXPECT_EQ(state(0), kEvicting);
+  EXPECT_TRUE(engine_->pending(BlockIndex(0)));
+  use(0);
+  complete(request_of(0));
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(block(0).extent.valid());  // what was written need not be written again
+  EXPECT_EQ(engine_->counters().rescues, 1u);
+  finish();
+  EXPECT_EQ(state(9), kResident);
+}
+
+TEST_F(EngineTest, AFaultDoesNotTakeBackAFrameThatSomebodyWaitsFor) {
+  make(8, 16);
+  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  evict(0, 9);
+  fault(0);  // its frame is on its way to block 9
+  take();
+  complete(request_of(0));
+  EXPECT_EQ(state(9), kResident);
+  EXPECT_NE(state(0), kResident);
+  finish();
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_TRUE(holds(0, 0));
+  EXPECT_EQ(memory_->waiting(), 0u);
+}
+
+TEST_F(EngineTest, ACleanBlockIsNotWrittenAgain) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  evict(0, 2);
+  finish();
+  fault(0);
+  finish();
+  const std::uint64_t evicted = engine_->counters().evicted;
+  block(0).last_use = 0;
+  fault(1);
+  finish();
+  EXPECT_EQ(state(0), kOnFlash);
+  EXPECT_GE(engine_->counters().clean, 1u);
+  EXPECT_LE(engine_->counters().evicted, evicted + 1);  // block 2 at most
+  fault(0);
+  finish();
+  EXPECT_TRUE(holds(0, 0));
+}
+
+TEST_F(EngineTest, AWriteReplacesTheCopyInPlace) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  evict(0, 2);
+  finish();
+  const ExtentIndex extent = block(0).extent;
+  fault(0);
+  finish();
+  write(0, 77);
+  block(0).last_use = 0;
+  fault(1);
+  finish();
+  EXPECT_EQ(block(0).extent, extent);
+  fault(0);
+  finish();
+  EXPECT_TRUE(holds(0, 77));
+}
+
+TEST_F(EngineTest, ASnapshotKeepsItsCopies) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  std::uint32_t cursor = 0;
+  while (!engine_->flush(cursor)) {
+    pump();
+    finish();
+  }
+  EXPECT_EQ(table_->count(kResident), 2u);
+  const ExtentIndex kept = block(0).extent;
+  ASSERT_TRUE(kept.valid());
+  extents_->retain(kept);
+  write(0, 77);
+  evict(0, 2);
+  finish();
+  EXPECT_EQ(state(0), kOnFlash);
+  EXPECT_NE(block(0).extent, kept);
+  EXPECT_EQ(stored_.at(kept.value())[0], std::byte{1});  // as it was
+  extents_->release(kept);
+  fault(0);
+  finish();
+  EXPECT_TRUE(holds(0, 77));
+}
+
+TEST_F(EngineTest, FreeingABlockOnItsWayOutFreesFrameAndExtent) {
+  for (const bool submitted : {false, true}) {
+    make(2, 4);
+    fill(0);
+    fill(1);
+    evict(0, 2);
+    if (submitted) take();
+    release(0);
+    EXPECT_EQ(state(0), kUntouched);
+    pump();
+    finish();
+    EXPECT_EQ(state(2), kResident) << submitted;
+    EXPECT_EQ(extents_->used(), block(1).extent.valid() ? 1u : 0u) << submitted;
+    EXPECT_FALSE(block(0).extent.valid());
+    EXPECT_EQ(memory_->waiting(), 0u);
+  }
+}
+
+TEST_F(EngineTest, FreeingABlockOnItsWayInFreesFrameAndExtent) {
+  for (const bool submitted : {false, true}) {
+    make(2, 4);
+    fill(0);
+    fill(1);
+    evict(0, 2);
+    finish();
+    release(1);
+    retain(1);
+    engine_->want(BlockIndex(0));
+    pump();
+    ASSERT_EQ(state(0), kFetching);
+    if (submitted) take();
+    release(0);
+    EXPECT_EQ(state(0), kUntouched);
+    finish();
+    EXPECT_EQ(extents_->used(), 0u) << submitted;
+    EXPECT_EQ(frames_->free() + engine_->dead_resident() + table_->count(kResident), 2u);
+    // The block can be used again while its orphan is still under way, and after it.
+    fill(0);
+    EXPECT_TRUE(holds(0, 0));
+  }
+}
+
+TEST_F(EngineTest, DeadBlocksLeaveFirstAndUnwritten) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  release(1);
+  EXPECT_EQ(engine_->dead_resident(), 1u);
+  fill(2);
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_EQ(state(1), kUntouched);
+  EXPECT_EQ(engine_->counters().evicted, 0u);
+}
+
+TEST_F(EngineTest, ADeadBlockThatIsAllocatedAgainKeepsItsFrame) {
+  make(2, 4);
+  fill(0);
+  release(0);
+  retain(0);
+  EXPECT_EQ(engine_->dead_resident(), 0u);
+  EXPECT_EQ(state(0), kResident);
+  engine_->validate();
+}
+
+TEST_F(EngineTest, RunningLaunchesKeepTheirBlocksUnlessSomebodyFaults) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  engine_->set_pinned_from(1);
+  retain(2);
+  engine_->want(BlockIndex(2));
+  pump();
+  finish();
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_EQ(state(1), kResident);
+  EXPECT_FALSE(engine_->pending(BlockIndex(2)));  // nothing can leave: it will have to fault
+  fault(2);
+  finish();
+  EXPECT_EQ(state(2), kResident);
+  EXPECT_EQ(state(0), kOnFlash);
+}
+
+TEST_F(EngineTest, BusyBlocksDoNotHideThoseThatCanLeave) {
+  make(40, 40);
+  for (std::uint32_t i = 0; i < 40; ++i) fill(i);
+  for (std::uint32_t i = 0; i < 30; ++i) memory_->pin(BlockIndex(i));
+  fill(50);
+  EXPECT_EQ(state(50), kResident);
+  EXPECT_EQ(state(30), kOnFlash);
+  EXPECT_FALSE(engine_->starved().valid());
+}
+
+TEST_F(EngineTest, WhenNothingCanLeaveAFaultStarvesUntilItIsGivenUp) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  memory_->pin(BlockIndex(0));
+  memory_->pin(BlockIndex(1));
+  retain(2);
+  fault(2);
+  EXPECT_EQ(engine_->starved(), BlockIndex(2));
+  pump();
+  EXPECT_EQ(engine_->starved(), BlockIndex(2));
+  engine_->fail_starved();
+  EXPECT_TRUE(memory_->failed(BlockIndex(2)));
+  EXPECT_FALSE(engine_->starved().valid());
+  EXPECT_TRUE(engine_->idle());
+  memory_->unpin_all();
+  fault(2);
+  finish();
+  EXPECT_EQ(state(2), kResident);
+}
+
+TEST_F(EngineTest, AStarvingFaultIsServedWhenPagesAreLetGo) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  memory_->pin(BlockIndex(0));
+  memory_->pin(BlockIndex(1));
+  retain(2);
+  fault(2);
+  memory_->unpin_all();
+  pump();
+  finish();
+  EXPECT_EQ(state(2), kResident);
+}
+
+TEST_F(EngineTest, MoreThanMayBeInFlightWaitsItsTurn) {
+  make(8, 32, {2, 0, 0});
+  for (std::uint32_t i = 0; i < 16; ++i) fill(i);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    use(i);
+    engine_->want(BlockIndex(i));
+  }
+  pump();
+  EXPECT_LE(engine_->in_flight(), 2u);
+  finish();
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(state(i) == kResident && holds(i, i)) << i;
+}
+
+TEST_F(EngineTest, TheReserveIsRestoredWithoutBeingAsked) {
+  make(8, 32, {4, 2, 0});
+  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  pump();
+  finish();
+  EXPECT_GE(frames_->free() + frames_->room(), 2u);
+}
+
+TEST_F(EngineTest, NeighboursOfAFaultAreReadAhead) {
+  make(8, 32, {8, 0, 3});
+  for (std::uint32_t i = 0; i < 16; ++i) fill(i);
+  for (std::uint32_t i = 8; i < 16; ++i) release(i);
+  fault(0);
+  finish();
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(state(i), kResident) << i;
+  EXPECT_EQ(state(4), kOnFlash);
+}
+
+TEST_F(EngineTest, AHeldBlockBecomesReadyAndItsTouchAttachesIt) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  evict(0, 2);
+  finish();
+  release(1);
+  engine_->want(BlockIndex(0));
+  pump();
+  engine_->hold(BlockIndex(0));
+  finish();
+  ASSERT_EQ(state(0), kReady);
+  EXPECT_FALSE(memory_->present(BlockIndex(0)));
+  fault(0);
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_TRUE(holds(0, 0));
+}
+
+TEST_F(EngineTest, ABlockThatSomebodyWaitsForIsNotHeldBack) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  evict(0, 2);
+  finish();
+  release(1);
+  fault(0);
+  engine_->hold(BlockIndex(0));
+  finish();
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_EQ(memory_->waiting(), 0u);
+}
+
+TEST_F(EngineTest, HeldBlocksLeaveWhenNothingElseCan) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  engine_->hold(BlockIndex(0));
+  engine_->hold(BlockIndex(1));
+  ASSERT_EQ(table_->count(kReady), 2u);
+  retain(2);
+  fault(2);
+  finish();
+  EXPECT_EQ(state(2), kResident);
+  fault(0);
+  finish();
+  EXPECT_TRUE(holds(0, 0));
+}
+
+}  // namespace
+}  // namespace ebb

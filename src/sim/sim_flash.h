@@ -1,0 +1,95 @@
+// SimFlash: a flash device in virtual time. A request takes its turn on the lane of its direction (bandwidth), then a
+// latency with some jitter, so requests overtake each other as they do on a real device; wait() jumps to the next one
+// that is due. The faults of a FaultPlan are drawn when a request is submitted and happen when it completes.
+//
+// What a real device may do with a buffer, this one does: a read fills it with noise long before it is done, a failed
+// write leaves noise on the device, and a buffer that changes while it is being written ends the run. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/rng.h"
+#include "port/raw_flash.h"
+#include "sim/event_log.h"
+#include "sim/event_queue.h"
+#include "sim/fault_plan.h"
+#include "sim/sim_memory.h"
+
+namespace ebb {
+
+class SimFlash final : public RawFlash {
+ public:
+  struct Config {
+    std::size_t block_bytes = 64;
+    std::uint32_t depth = 32;
+    std::uint64_t seed = 0;
+    std::uint64_t latency_ns = 80'000;
+    std::uint64_t jitter_ns = 40'000;
+    std::uint64_t read_ns_per_block = 10'000;
+    std::uint64_t write_ns_per_block = 25'000;
+  };
+  struct Counters {
+    std::uint64_t reads = 0, writes = 0, errors = 0, corruptions = 0;
+  };
+
+  SimFlash(const Config& config, const FaultPlan& plan, NthFault& nth, SimMemory& memory, VirtualClock& clock,
+           EventLog& log);
+  ~SimFlash() override;
+
+  std::uint32_t depth() const override { return config_.depth; }
+  void submit(const RawRequest& request) override;
+  std::size_t poll(std::span<RawCompletion> completions) override;
+  // Virtual time jumps to the next completion; without one in flight nothing happens.
+  void wait(std::chrono::nanoseconds timeout) override;
+  void wake() override {}
+  Status reserve(std::uint64_t bytes) override;
+  Status read_now(std::uint64_t offset, std::span<std::byte> bytes) override;
+
+  // Whether this extent cannot be read back, because the plan said so.
+  bool damaged(std::uint32_t extent) const;
+  std::uint32_t in_flight() const { return static_cast<std::uint32_t>(pending_.size()); }
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct Stored {
+    std::vector<std::byte> bytes;
+    bool written = false;
+    bool unreadable = false;     // for ever
+    bool unwritable = false;     // for ever
+    bool corrupt = false;        // at rest
+    std::uint32_t failures = 0;  // passing ones, in a row
+    std::uint32_t readers = 0;   // in flight
+    bool writer = false;
+  };
+  struct Pending {
+    RawRequest request;
+    Status status = Status::kOk;
+    bool corrupt = false;
+    std::vector<std::byte> copy;  // write: the bytes at submission
+  };
+
+  Stored& stored(std::uint64_t offset);
+  void draw_read(Stored& place, Pending& pending);
+  void draw_write(Stored& place, Pending& pending);
+  void finish_read(Stored& place, const Pending& pending);
+  void finish_write(Stored& place, const Pending& pending);
+  void scribble(std::span<std::byte> bytes);
+
+  Config config_;
+  const FaultPlan& plan_;
+  NthFault& nth_;
+  SimMemory& memory_;
+  VirtualClock& clock_;
+  EventLog& log_;
+  Rng rng_;
+  std::vector<Stored> extents_;
+  EventQueue<Pending> pending_;
+  std::uint64_t read_lane_free_ns_ = 0;
+  std::uint64_t write_lane_free_ns_ = 0;
+  Counters counters_;
+};
+
+}  // namespace ebb

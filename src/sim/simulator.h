@@ -1,0 +1,107 @@
+// SimDriver: a whole runtime in the simulated world. It plays the part that threads play in a real one: it takes the
+// core's requests to flash, brings back completions, makes extents, serves the faults of the program and gives up on
+// those that nothing can serve; all on one thread and in virtual time.
+//
+// What the core promises at its seams is checked here at every turn: whoever waits is woken, memory stays within the
+// budget, page table and memory agree, data is lost only where the fault plan damaged it, and a fault starves only when
+// really no block can leave. A broken promise ends the process, as a failed EBB_CHECK does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "move/checked_flash.h"
+#include "runtime/core.h"
+#include "sim/event_log.h"
+#include "sim/event_queue.h"
+#include "sim/fault_plan.h"
+#include "sim/sim_flash.h"
+#include "sim/sim_memory.h"
+
+namespace ebb {
+
+class SimDriver {
+ public:
+  struct Config {
+    std::uint64_t block_bytes = 4096;
+    std::uint32_t frames = 16;
+    std::uint32_t blocks = 256;
+    std::uint32_t extents = 64;
+    std::uint32_t depth = 32;
+    std::uint64_t seed = 1;
+    std::string_view policy = "window";
+    FaultPlan faults;
+    std::uint64_t nth_fault = NthFault::kNever;
+  };
+  enum class Touch : std::uint8_t {
+    kPresent,
+    kLost,     // the content could not be read back
+    kStarved,  // no block could leave to make room
+  };
+  struct Counters {
+    std::uint64_t turns = 0, faults = 0, starved = 0, lost = 0, stale_failures = 0;
+  };
+
+  explicit SimDriver(const Config& config);
+
+  Core& core() { return core_; }
+  SimMemory& memory() { return memory_; }
+  SimFlash& device() { return *device_; }
+  CheckedFlash& flash() { return flash_; }
+  const EventLog& log() const { return log_; }
+  EventLog& log() { return log_; }
+  const VirtualClock& clock() const { return clock_; }
+  const NthFault& nth_fault() const { return nth_; }
+  const Counters& counters() const { return counters_; }
+
+  // As ManagedRuntime has them: they wait, in virtual time, for what they announce or allocate.
+  Status allocate(std::uint64_t bytes, std::uint64_t& offset);
+  void deallocate(std::uint64_t offset);
+  std::uint64_t announce(std::uint64_t op, std::span<const Core::Range> ranges);
+  void set_small_bytes(std::uint64_t bytes);
+  // The program touches a block: what comes of it.
+  Touch touch(BlockIndex block);
+  // Another thread touches an absent block and waits; settle() sees to it that it is not forgotten.
+  void touch_elsewhere(BlockIndex block);
+  // Writes everything to flash, as before a fork; false if some of it cannot be written.
+  bool flush();
+
+  // One turn of the mover's loop; false when there was nothing to do.
+  bool turn();
+  // Turns until nothing is under way and nobody waits.
+  void settle();
+  bool idle() const;
+
+  // Compares page table and memory, and validates the core.
+  void validate();
+
+ private:
+  static SimMemory::Config memory_config(const Config& config, std::uint64_t seed);
+  std::unique_ptr<SimFlash> make_device(const Config& config, std::uint64_t seed);
+  void grow();
+  void update_limit();
+  void complete(const FlashCompletion& completion);
+  void serve_starved();
+  bool can_leave(BlockIndex block) const;
+  void check_starved() const;
+
+  Rng seeds_;
+  FaultPlan faults_;
+  NthFault nth_;
+  EventLog log_;
+  VirtualClock clock_;
+  SimMemory memory_;
+  SimFlash* device_ = nullptr;  // owned by flash_
+  CheckedFlash flash_;
+  Core core_;
+  std::vector<FlashRequest> in_flight_;  // by token
+  std::uint64_t small_bytes_ = 0;
+  std::uint64_t budget_bytes_;
+  std::uint32_t starved_turns_ = 0;
+  Counters counters_;
+};
+
+}  // namespace ebb
