@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "doctor_command.h"
+#include "doctor/doctor_command.h"
 #include "drivers/linux/system_files.h"
 #include "ebb/status.h"
-#include "run_command.h"
+#include "run/run_command.h"
 
 #ifndef EBB_VERSION
 #define EBB_VERSION "0.1.0"

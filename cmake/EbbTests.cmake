@@ -51,6 +51,14 @@ endfunction()
 foreach(folder base port space alloc plan move runtime sim)
   ebb_folder_tests(${folder} ${folder})
 endforeach()
+# Scenarios: workload, faults and limits as data, run by the fuzzer of the core.
+file(GLOB scenarios CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenario/*.json)
+foreach(scenario ${scenarios})
+  cmake_path(GET scenario STEM scenario_name)
+  add_test(NAME scenario.${scenario_name} COMMAND runtime_fuzz --scenario ${scenario} --runs ${EBB_SCENARIO_RUNS}
+           WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(scenario.${scenario_name} PROPERTIES LABELS sim)
+endforeach()
 ebb_folder_tests(drivers/linux driver_linux)
 ebb_folder_tests(drivers/uring driver_uring)
 

@@ -8,30 +8,31 @@ namespace ebb {
 struct Stats {
   // Memory now.
   std::uint64_t budget_bytes = 0;
-  std::uint64_t resident_bytes = 0;       // frames that exist, small allocations and our own tables
-  std::uint64_t peak_resident_bytes = 0;  // the most it ever was; at most the budget, unless small allocations exceed it
-  std::uint64_t small_bytes = 0;          // ordinary memory under managed_bytes_min
-  std::uint64_t live_bytes = 0;           // bytes of managed allocations that exist
+  std::uint64_t resident_bytes = 0;  // frames that exist, small allocations and our own tables
+  std::uint64_t peak_resident_bytes =
+      0;                          // the most it ever was; at most the budget, unless small allocations exceed it
+  std::uint64_t small_bytes = 0;  // ordinary memory under managed_bytes_min
+  std::uint64_t live_bytes = 0;   // bytes of managed allocations that exist
   std::uint64_t peak_live_bytes = 0;
-  std::uint64_t flash_bytes = 0;          // extents in use
+  std::uint64_t flash_bytes = 0;  // extents in use
   std::uint64_t flash_limit_bytes = 0;
   // Traffic.
-  std::uint64_t fetched_bytes = 0;        // read from flash
-  std::uint64_t evicted_bytes = 0;        // written to flash
-  std::uint64_t clean_bytes = 0;          // evicted without a write: the copy on flash was still true
-  std::uint64_t prefetched_bytes = 0;     // of those fetched: before anything asked for them
-  std::uint64_t wasted_bytes = 0;         // of those prefetched: evicted again before anything asked for them
+  std::uint64_t fetched_bytes = 0;     // read from flash
+  std::uint64_t evicted_bytes = 0;     // written to flash
+  std::uint64_t clean_bytes = 0;       // evicted without a write: the copy on flash was still true
+  std::uint64_t prefetched_bytes = 0;  // of those fetched: before anything asked for them
+  std::uint64_t wasted_bytes = 0;      // of those prefetched: evicted again before anything asked for them
   // Events.
-  std::uint64_t launches = 0;             // operators announced that touch managed memory
-  std::uint64_t faults = 0;               // touches of absent blocks
-  std::uint64_t rescues = 0;              // evictions called back by a touch
-  std::uint64_t allocations = 0;          // managed ones
-  std::uint64_t reused = 0;               // of those: from the cache, at an address with its frames
-  std::uint64_t io_errors = 0;            // transfers that failed and were retried
-  std::uint64_t corrupt_blocks = 0;       // blocks whose checksum did not match, never handed out
-  std::uint64_t deviations = 0;           // times the program left the recorded iteration
+  std::uint64_t launches = 0;        // operators announced that touch managed memory
+  std::uint64_t faults = 0;          // touches of absent blocks
+  std::uint64_t rescues = 0;         // evictions called back by a touch
+  std::uint64_t allocations = 0;     // managed ones
+  std::uint64_t reused = 0;          // of those: from the cache, at an address with its frames
+  std::uint64_t io_errors = 0;       // transfers that failed and were retried
+  std::uint64_t corrupt_blocks = 0;  // blocks whose checksum did not match, never handed out
+  std::uint64_t deviations = 0;      // times the program left the recorded iteration
   // Time.
-  std::uint64_t stall_ns = 0;             // wall time in which at least one thread of the program waited for us
+  std::uint64_t stall_ns = 0;  // wall time in which at least one thread of the program waited for us
   std::uint64_t steps = 0;
 };
 

@@ -22,7 +22,7 @@ struct StatsPage {
   char policy[32];
   char description[480];
   std::atomic<std::uint64_t> step_count;
-  double step_seconds[kStepsMax];       // step n at n % kStepsMax
+  double step_seconds[kStepsMax];  // step n at n % kStepsMax
 };
 
 }  // namespace ebb

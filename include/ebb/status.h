@@ -9,15 +9,15 @@
 
 namespace ebb {
 
-enum class [[nodiscard]] Status : unsigned char {
-  kOk,
-  kBusy,         // try another block or try later: a page is pinned, a queue is full
-  kNoMemory,     // no frame can be had within the memory budget
-  kNoSpace,      // flash is full: keep the data in memory
-  kIoError,      // the device failed this transfer: retry elsewhere, keep the data
-  kCorrupt,      // the bytes read are not the bytes written: never hand them out
-  kUnsupported,  // this machine or kernel lacks what was asked for: use the fallback
-  kInvalid,      // the caller asked for nonsense: report it
+enum class [[nodiscard]] Status : unsigned char{
+    kOk,
+    kBusy,         // try another block or try later: a page is pinned, a queue is full
+    kNoMemory,     // no frame can be had within the memory budget
+    kNoSpace,      // flash is full: keep the data in memory
+    kIoError,      // the device failed this transfer: retry elsewhere, keep the data
+    kCorrupt,      // the bytes read are not the bytes written: never hand them out
+    kUnsupported,  // this machine or kernel lacks what was asked for: use the fallback
+    kInvalid,      // the caller asked for nonsense: report it
 };
 
 const char* name(Status status);

@@ -8,7 +8,7 @@
 namespace ebb {
 namespace {
 
-constexpr std::uint64_t kSmallGrain = 64;            // a cache line, and the alignment that PyTorch asks for
+constexpr std::uint64_t kSmallGrain = 64;  // a cache line, and the alignment that PyTorch asks for
 constexpr std::uint64_t kLargeGrain = 4096;
 constexpr std::uint64_t kLargeFrom = 64 * kLargeGrain;  // rounding up to a page wastes at most 1.6 %
 

@@ -56,10 +56,10 @@ class Heap {
   std::uint64_t waiting_bytes_max_;
   std::uint64_t live_bytes_ = 0;
   std::uint64_t waiting_bytes_ = 0;
-  std::unordered_map<std::uint64_t, Range> live_;                           // by offset; only looked up
-  std::map<std::uint64_t, std::vector<std::uint64_t>> waiting_;             // bytes to offsets, newest last
-  std::map<std::uint64_t, std::uint64_t> runs_;                             // offset to bytes
-  std::set<std::pair<std::uint64_t, std::uint64_t>> runs_by_size_;          // (bytes, offset)
+  std::unordered_map<std::uint64_t, Range> live_;                   // by offset; only looked up
+  std::map<std::uint64_t, std::vector<std::uint64_t>> waiting_;     // bytes to offsets, newest last
+  std::map<std::uint64_t, std::uint64_t> runs_;                     // offset to bytes
+  std::set<std::pair<std::uint64_t, std::uint64_t>> runs_by_size_;  // (bytes, offset)
 };
 
 }  // namespace ebb

@@ -25,19 +25,19 @@ constexpr std::uint64_t check_operand(const T& value) {
 
 }  // namespace ebb
 
-#define EBB_CHECK(condition)                                                   \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]]                                             \
-      ::ebb::check_failed(__FILE__, __LINE__, #condition, 0, 0);               \
+#define EBB_CHECK(condition)                                     \
+  do {                                                           \
+    if (!(condition)) [[unlikely]]                               \
+      ::ebb::check_failed(__FILE__, __LINE__, #condition, 0, 0); \
   } while (false)
 
-#define EBB_CHECK_OP_(left, op, right)                                                             \
-  do {                                                                                             \
-    const auto& left_ = (left);                                                                    \
-    const auto& right_ = (right);                                                                  \
-    if (!(left_ op right_)) [[unlikely]]                                                           \
-      ::ebb::check_failed(__FILE__, __LINE__, #left " " #op " " #right,                            \
-                          ::ebb::check_operand(left_), ::ebb::check_operand(right_));              \
+#define EBB_CHECK_OP_(left, op, right)                                                               \
+  do {                                                                                               \
+    const auto& left_ = (left);                                                                      \
+    const auto& right_ = (right);                                                                    \
+    if (!(left_ op right_)) [[unlikely]]                                                             \
+      ::ebb::check_failed(__FILE__, __LINE__, #left " " #op " " #right, ::ebb::check_operand(left_), \
+                          ::ebb::check_operand(right_));                                             \
   } while (false)
 
 #define EBB_CHECK_EQ(left, right) EBB_CHECK_OP_(left, ==, right)

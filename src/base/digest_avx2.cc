@@ -1,9 +1,9 @@
 // XXH3 compiled for AVX2: same value as the portable variant, chosen at run time by digest.cc.
 #if defined(__x86_64__)
 #define XXH_INLINE_ALL
-#include "base/digest.h"
-
 #include <xxhash.h>
+
+#include "base/digest.h"
 
 namespace ebb::internal {
 

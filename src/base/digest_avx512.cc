@@ -6,9 +6,9 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #define XXH_INLINE_ALL
-#include "base/digest.h"
-
 #include <xxhash.h>
+
+#include "base/digest.h"
 
 namespace ebb::internal {
 

@@ -136,9 +136,7 @@ void Engine::fault(BlockIndex index) {
     case BlockState::kResident: memory_.wake(index); return;
     case BlockState::kFetching: return;
     case BlockState::kReady: attach(index, block.frame); return;
-    case BlockState::kLost:
-      memory_.fail(index);
-      return;
+    case BlockState::kLost: memory_.fail(index); return;
     case BlockState::kEvicting:
       if (urgent_.empty()) return rescue(index);
       [[fallthrough]];  // the frame is on its way to who waits already, or neither would ever have it
@@ -188,8 +186,7 @@ bool Engine::serve(BlockIndex index, Urgency urgency) {
   Block& block = table_[index];
   switch (block.state) {
     case BlockState::kResident:
-    case BlockState::kFetching:
-      return true;
+    case BlockState::kFetching: return true;
     case BlockState::kReady:
       if (!block.held) attach(index, block.frame);
       return true;

@@ -1,5 +1,6 @@
-// Engine: makes blocks move. A deterministic state machine without clock, thread or I/O of its own: it is told of wants,
-// faults and completions, calls the memory port at once, and leaves flash requests for whoever drives it to take.
+// Engine: makes blocks move. A deterministic state machine without clock, thread or I/O of its own: it is told of
+// wants, faults and completions, calls the memory port at once, and leaves flash requests for whoever drives it to
+// take.
 //
 // To evict: take the frame home (from then on a touch faults), write it from there, free it. A touch in between is a
 // rescue: the same frame returns, at once if the write has not been submitted, otherwise after it. A write that fails

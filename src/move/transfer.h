@@ -19,7 +19,7 @@ struct Transfer {
   bool in_place = false;  // evict: overwrites the block's own extent
   BlockIndex block;       // none: orphan
   FrameIndex frame;
-  ExtentIndex extent;     // evict: where it is written; fetch: where it is read from (an orphan holds a reference)
+  ExtentIndex extent;  // evict: where it is written; fetch: where it is read from (an orphan holds a reference)
 };
 
 // Slots 0 … size-1; a slot's number is the token of its flash request.

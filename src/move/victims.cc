@@ -44,8 +44,7 @@ void Victims::scan() {
   }
   skipped_ = {};
   pins_changed_ = false;
-  const std::size_t keep =
-      std::min<std::size_t>(candidates_.size(), std::max(kKeepMin, table_.frames_max() / kShare));
+  const std::size_t keep = std::min<std::size_t>(candidates_.size(), std::max(kKeepMin, table_.frames_max() / kShare));
   const auto lower = [](const Candidate& left, const Candidate& right) { return higher(right, left); };
   std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(keep), candidates_.end(),
                     lower);

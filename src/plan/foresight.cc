@@ -91,8 +91,7 @@ Recording::Position Foresight::match(std::uint64_t signature, bool launch) {
 std::uint64_t Foresight::next_use_after(const Recording::Use& use) const {
   if (use.next != Recording::kNever) return base_ + use.next;
   const Recording::Reference& reference = plan_.reference(use.reference);
-  const Position next =
-      reference.serial < plan_.start() ? reference.first : plan_.first_use_after(reference.serial);
+  const Position next = reference.serial < plan_.start() ? reference.first : plan_.first_use_after(reference.serial);
   return next == Recording::kNever ? kFar : base_ + plan_.size() + next;
 }
 

@@ -53,10 +53,10 @@ class Foresight final : public Policy {
   std::uint64_t deviations_ = 0;
   std::uint64_t next_serial_ = 1;
 
-  std::map<std::uint64_t, BlockRange> live_;   // by serial
-  std::vector<std::uint64_t> bound_;           // by reference of plan_: the serial it has in this iteration, or 0
-  std::vector<std::uint64_t> next_use_;        // by block
-  std::vector<BlockIndex> first_blocks_;       // scratch of launched()
+  std::map<std::uint64_t, BlockRange> live_;  // by serial
+  std::vector<std::uint64_t> bound_;          // by reference of plan_: the serial it has in this iteration, or 0
+  std::vector<std::uint64_t> next_use_;       // by block
+  std::vector<BlockIndex> first_blocks_;      // scratch of launched()
 
   // The search for blocks to fetch: how far it has come, in events from the start of this iteration (it may reach into
   // the next), and two sums that must fit in memory: the blocks that exist and are used between the cursor and there,
@@ -73,7 +73,7 @@ class Foresight final : public Policy {
   std::uint64_t present_bytes_ = 0;
   std::uint64_t demand_bytes_ = 0;
   std::uint64_t demand_bytes_max_ = 0;
-  std::vector<std::uint64_t> demanded_;          // by reference of plan_: its part of demand_bytes_
+  std::vector<std::uint64_t> demanded_;           // by reference of plan_: its part of demand_bytes_
   std::vector<std::uint32_t> demanded_block_in_;  // by block: the scan that has counted it
   std::uint32_t launches_since_restart_ = 0;
 };

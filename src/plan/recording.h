@@ -26,8 +26,8 @@ class Recording {
 
   enum class Kind : std::uint8_t { kAllocation, kLaunch, kFree };
   struct Event {
-    std::uint64_t signature = 0;      // equal events have equal signatures; that of a free equals none
-    std::uint32_t first_use = 0;      // launches: their uses are [first_use, first_use + uses)
+    std::uint64_t signature = 0;  // equal events have equal signatures; that of a free equals none
+    std::uint32_t first_use = 0;  // launches: their uses are [first_use, first_use + uses)
     std::uint32_t uses = 0;
     std::uint32_t reference = kNone;  // allocations and frees: of what
     Kind kind = Kind::kLaunch;
@@ -37,13 +37,13 @@ class Recording {
     std::uint32_t first_block = 0;  // relative to the allocation's first
     std::uint32_t blocks = 0;
     std::uint64_t bytes = 0;
-    Position next = kNever;         // the next use of the same allocation
+    Position next = kNever;  // the next use of the same allocation
   };
   struct Reference {
     std::uint64_t serial = 0;
     std::uint64_t bytes = 0;
-    Position first = kNever;        // the first use
-    std::uint32_t last_use = kNone; // while recording: index of the latest use, to be linked to the next
+    Position first = kNever;         // the first use
+    std::uint32_t last_use = kNone;  // while recording: index of the latest use, to be linked to the next
   };
 
   void begin(std::uint64_t start, std::uint64_t previous_start);

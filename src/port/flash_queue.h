@@ -24,15 +24,15 @@ struct FlashRequest {
   std::uint32_t token = 0;  // comes back in the completion
   FrameIndex frame;
   ExtentIndex extent;
-  Digest expected;          // read: what the bytes must have
+  Digest expected;  // read: what the bytes must have
 };
 
 struct FlashCompletion {
   std::uint32_t token = 0;
   // kOk, kIoError, kNoSpace (write), kCorrupt (read: the digest differs).
   Status status = Status::kOk;
-  bool unchanged = false;   // write: skipped, the bytes are those with `expected`
-  Digest digest;            // write: of the bytes written
+  bool unchanged = false;  // write: skipped, the bytes are those with `expected`
+  Digest digest;           // write: of the bytes written
 };
 
 class FlashQueue {

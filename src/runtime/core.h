@@ -55,8 +55,8 @@ class Core {
   void deallocate(std::uint64_t offset);
   std::uint64_t allocation_bytes(std::uint64_t offset) const;
 
-  // Returns a ticket for retire(). launch_pending(): whether something that the launch needs to start can still come and
-  // has not; of a launch larger than memory this is its beginning.
+  // Returns a ticket for retire(). launch_pending(): whether something that the launch needs to start can still come
+  // and has not; of a launch larger than memory this is its beginning.
   std::uint64_t announce(std::uint64_t op, std::span<const Range> ranges);
   bool launch_pending(std::uint64_t ticket, std::span<const Range> ranges) const;
   void retire(std::uint64_t ticket);

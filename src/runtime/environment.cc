@@ -35,7 +35,8 @@ void parse_flash(const std::string& text, Options& options) {
                      text[colon + 1] <= '9' && text.find('/', colon) == std::string::npos;
   options.flash = sized ? text.substr(0, colon) : text;
   if (sized) options.flash_bytes = parse_size(text.substr(colon + 1));
-  if (options.flash.empty()) throw Error(Status::kInvalid, "flash '" + text + "' names no directory; write DIR or DIR:SIZE");
+  if (options.flash.empty())
+    throw Error(Status::kInvalid, "flash '" + text + "' names no directory; write DIR or DIR:SIZE");
 }
 
 Options options_from_environment() {

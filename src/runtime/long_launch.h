@@ -80,8 +80,8 @@ class LongLaunch {
   std::vector<BlockIndex> blocks_;
   std::vector<std::uint32_t> group_begins_;
   std::uint32_t group_ = 0;
-  std::uint32_t behind_ = 0;       // positions before this are done
-  std::uint32_t wanted_ = 0;       // positions before this have been wanted
+  std::uint32_t behind_ = 0;  // positions before this are done
+  std::uint32_t wanted_ = 0;  // positions before this have been wanted
   std::uint32_t last_marker_ = 0;
 };
 

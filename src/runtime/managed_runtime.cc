@@ -96,6 +96,10 @@ void ManagedRuntime::deallocate(void* data) noexcept {
   if (child_) return;  // the space is the parent's: nothing to give back
   Lock lock(mutex_);
   core_.deallocate(offset_of(data));
+  // What was freed may be what somebody waits for.
+  if (core_.engine().idle()) return;
+  core_.pump();
+  after_change();
 }
 
 void* ManagedRuntime::allocate_small(std::size_t bytes) {

@@ -4,9 +4,9 @@
 // submits to flash, hashes, and takes completions. One mutex guards the core; it is held for microseconds, never while
 // touching the space, hashing or waiting. Lock order: mutex_, then malloc's. The fault thread never allocates.
 //
-// fork(): before it, every block is written to flash and a snapshot of the extents is kept (before_fork); the child gets
-// an empty space and reads its blocks from the snapshot, in its own memory (child_*); a pipe tells when the child and
-// its descendants are gone, and the snapshot with them.
+// fork(): before it, every block is written to flash and a snapshot of the extents is kept (before_fork); the child
+// gets an empty space and reads its blocks from the snapshot, in its own memory (child_*); a pipe tells when the child
+// and its descendants are gone, and the snapshot with them.
 #pragma once
 
 #include <array>

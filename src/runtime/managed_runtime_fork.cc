@@ -18,6 +18,7 @@ namespace {
 
 // Runtimes of this process, in the order of their making. Fixed size: fork handlers should not allocate.
 constexpr std::size_t kRuntimesMax = 64;
+constexpr int kIdleTriesMax = 20;  // of 10 ms, in which nothing moves: the flush cannot be completed
 std::mutex g_runtimes_mutex;
 std::array<ManagedRuntime*, kRuntimesMax> g_runtimes{};
 std::size_t g_runtimes_count = 0;
@@ -61,12 +62,16 @@ void ManagedRuntime::before_fork() {
   if (child_) return;
   Lock lock(mutex_);
   std::uint32_t cursor = 0;
-  while (!core_.flush(cursor)) {
+  for (int idle = 0; !core_.flush(cursor);) {
     core_.pump();
     after_change();
-    const bool stuck = core_.engine().in_flight() == 0 && core_.extents_wanted() == 0 &&
-                       (core_.engine().flash_full() || core_.engine().flash_failing());
-    if (stuck) break;  // the child will be told when it touches what is missing
+    const bool moves = core_.engine().in_flight() > 0 || core_.extents_wanted() > 0;
+    idle = moves ? 0 : idle + 1;
+    if (idle > kIdleTriesMax) {
+      // Flash is full or failing, or somebody has pinned a page. The child is told when it touches what is missing.
+      core_.engine().give_up_flush(cursor);
+      break;
+    }
     changed_.wait_for(lock, std::chrono::milliseconds(10));
   }
   int ends[2] = {-1, -1};
@@ -112,7 +117,8 @@ void ManagedRuntime::after_fork_child() {
   new (&mover_) std::thread();
   new (&fault_thread_) std::thread();
   if (memory_->enter_child() != Status::kOk) {
-    static constexpr char kText[] = "ebb: a forked process cannot use the tensors of its parent: the system refused it memory or faults\n";
+    static constexpr char kText[] =
+        "ebb: a forked process cannot use the tensors of its parent: the system refused it memory or faults\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
     return;
   }

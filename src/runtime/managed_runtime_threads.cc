@@ -66,12 +66,13 @@ void ManagedRuntime::publish() {
 }
 
 void ManagedRuntime::grow_flash(Lock& lock) {
-  const std::uint32_t wanted = core_.extents_wanted();
+  const std::uint32_t now = core_.extents().capacity();
+  std::uint32_t more = core_.extents_wanted() - now;
   lock.unlock();
-  const Status status = flash_.reserve(wanted);
+  // Where the file system has less left than a step, half a step may still fit.
+  while (more > 0 && flash_.reserve(now + more) != Status::kOk) more /= 2;
   lock.lock();
-  const bool made = status == Status::kOk;
-  core_.set_extents(made ? wanted : core_.extents().capacity(), made);
+  core_.set_extents(now + more, more > 0);
   core_.pump();
   changed_.notify_all();
 }
@@ -114,6 +115,7 @@ void ManagedRuntime::settle_faults() {
                             "fails with SIGBUS. Give it more memory (--memory) or other flash (--flash).\n",
                             starved.value(), core_.engine().flash_failing() ? "failing" : "full"));
     core_.engine().fail_starved();
+    core_.pump();
     starved_since_ns_ = 0;
   }
   report_lost();

@@ -24,8 +24,8 @@ enum class BlockState : std::uint8_t {
   kEvicting,
   kOnFlash,
   kFetching,
-  kReady,      // in memory, at home: the next touch attaches it, and thereby tells how far the program has come
-  kLost,       // its bytes are gone; every touch fails loudly
+  kReady,  // in memory, at home: the next touch attaches it, and thereby tells how far the program has come
+  kLost,   // its bytes are gone; every touch fails loudly
 };
 inline constexpr int kBlockStates = 7;
 

@@ -17,19 +17,19 @@
 
 namespace ebb {
 
-struct Block {  // all bits zero: an untouched block
-  FrameIndex frame;             // valid exactly if has_frame(state)
-  ExtentIndex extent;           // the copy on flash: true for kOnFlash and kFetching, perhaps outdated for kResident
-  BlockIndex queue_next;        // links of the want queue that holds this block
+struct Block {            // all bits zero: an untouched block
+  FrameIndex frame;       // valid exactly if has_frame(state)
+  ExtentIndex extent;     // the copy on flash: true for kOnFlash and kFetching, perhaps outdated for kResident
+  BlockIndex queue_next;  // links of the want queue that holds this block
   BlockIndex queue_previous;
-  std::uint32_t live = 0;       // allocations that overlap the block; at 0 its content is dead
-  std::uint64_t last_use = 0;   // stamp of the last announced launch, fault or allocation
+  std::uint32_t live = 0;      // allocations that overlap the block; at 0 its content is dead
+  std::uint64_t last_use = 0;  // stamp of the last announced launch, fault or allocation
   BlockState state = BlockState::kUntouched;
-  std::uint8_t queue = 0;       // the number of that want queue, or 0
-  bool held = false;            // kFetching: to become ready, not resident, unless awaited
-  bool awaited = false;         // absent: a thread has touched it and waits
-  bool rescue = false;          // kEvicting: wanted back, the frame returns when the write is over
-  bool prefetched = false;      // kFetching or kResident: arrived before anything asked for it
+  std::uint8_t queue = 0;   // the number of that want queue, or 0
+  bool held = false;        // kFetching: to become ready, not resident, unless awaited
+  bool awaited = false;     // absent: a thread has touched it and waits
+  bool rescue = false;      // kEvicting: wanted back, the frame returns when the write is over
+  bool prefetched = false;  // kFetching or kResident: arrived before anything asked for it
 };
 
 class PageTable {

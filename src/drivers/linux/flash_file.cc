@@ -53,10 +53,11 @@ std::string default_flash_directory() {
 }
 
 FlashFile FlashFile::open(const std::string& directory) {
-  struct stat status{};
-  if (::stat(directory.c_str(), &status) != 0) refuse(directory, std::string("cannot be used: ") + std::strerror(errno));
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0)
+    refuse(directory, std::string("cannot be used: ") + std::strerror(errno));
   if (!S_ISDIR(status.st_mode)) refuse(directory, "is not a directory");
-  struct statfs file_system{};
+  struct statfs file_system {};
   if (::statfs(directory.c_str(), &file_system) != 0) refuse(directory, "cannot be examined");
   if (file_system.f_type == kTmpfsMagic || file_system.f_type == kRamfsMagic) {
     refuse(directory, "is a RAM disk: it would hold in memory what is to leave memory");
@@ -74,7 +75,7 @@ FlashFile::~FlashFile() {
 }
 
 std::uint64_t FlashFile::free_bytes() const {
-  struct statfs file_system{};
+  struct statfs file_system {};
   if (::fstatfs(fd_, &file_system) != 0) return 0;
   return static_cast<std::uint64_t>(file_system.f_bavail) * static_cast<std::uint64_t>(file_system.f_bsize);
 }

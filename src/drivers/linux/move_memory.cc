@@ -27,9 +27,9 @@ Status MoveMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uint
   if (const Status status = Userfault::open(made->userfault_); status != Status::kOk) return status;
   if (!made->userfault_.can_move()) return Status::kUnsupported;
   constexpr int kReadWrite = PROT_READ | PROT_WRITE;
-  for (const auto& [range, bytes] : {std::pair{&made->space_, block_bytes * blocks},
-                                     std::pair{&made->home_, block_bytes * frames},
-                                     std::pair{&made->scratch_, block_bytes}}) {
+  for (const auto& [range, bytes] :
+       {std::pair{&made->space_, block_bytes * blocks}, std::pair{&made->home_, block_bytes * frames},
+        std::pair{&made->scratch_, block_bytes}}) {
     if (const Status status = Reservation::make(bytes, kReadWrite, *range); status != Status::kOk) return status;
   }
   ::madvise(made->scratch_.data(), made->scratch_.bytes(), MADV_HUGEPAGE);

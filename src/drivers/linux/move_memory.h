@@ -2,8 +2,8 @@
 // the space with UFFDIO_MOVE: no copy, 2 to 4 microseconds for a huge page, one mapping whatever moves.
 //
 // Both ranges are watched by one userfaultfd: touches of absent blocks arrive in next(). A touch of an absent frame at
-// home would be a bug of ours, and is reported as one. Frames get their memory in a scratch mapping that is not watched,
-// because populating a watched one would fault to ourselves.
+// home would be a bug of ours, and is reported as one. Frames get their memory in a scratch mapping that is not
+// watched, because populating a watched one would fault to ourselves.
 #pragma once
 
 #include <memory>

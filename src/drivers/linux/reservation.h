@@ -30,9 +30,7 @@ class Reservation {
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  bool holds(std::uint64_t address) const {
-    return address - reinterpret_cast<std::uintptr_t>(data_) < bytes_;
-  }
+  bool holds(std::uint64_t address) const { return address - reinterpret_cast<std::uintptr_t>(data_) < bytes_; }
 
  private:
   std::byte* data_ = nullptr;

@@ -1,7 +1,7 @@
 // UringFlash: the flash device on io_uring: one ring, one request a block, a bounded number in flight.
 //
-// Buffers are not registered with the ring: registered pages are pinned for good and could not be moved any more. wake()
-// writes to an event descriptor that the ring itself reads, so that wait() has one thing to wait for.
+// Buffers are not registered with the ring: registered pages are pinned for good and could not be moved any more.
+// wake() writes to an event descriptor that the ring itself reads, so that wait() has one thing to wait for.
 #pragma once
 
 #include <liburing.h>

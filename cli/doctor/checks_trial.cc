@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "check.h"
+#include "doctor/check.h"
 #include "ebb/options.h"
 #include "ebb/runtime.h"
 #include "ebb/status.h"

@@ -1,7 +1,7 @@
 // See status_line.h. Control sequences used: IND (ESC D) makes room below the cursor without losing its column; DECSC
 // and DECRC (ESC 7, ESC 8) keep the program's cursor, which DECSTBM would send home; each update is a single write, so
 // that it interleaves with the program's output only as a whole.
-#include "status_line.h"
+#include "run/status_line.h"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 // See scratch_directory.h.
-#include "scratch_directory.h"
+#include "run/scratch_directory.h"
 
 #include <fmt/format.h>
 

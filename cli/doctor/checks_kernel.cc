@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "check.h"
+#include "doctor/check.h"
 #include "drivers/linux/system_files.h"
 #include "drivers/linux/userfault.h"
 #include "ebb/status.h"

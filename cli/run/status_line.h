@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "child_process.h"
-#include "stats_reader.h"
+#include "run/child_process.h"
+#include "run/stats_reader.h"
 
 namespace ebb::cli {
 

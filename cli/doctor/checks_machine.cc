@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "check.h"
+#include "doctor/check.h"
 #include "drivers/linux/machine_memory.h"
 #include "drivers/linux/system_files.h"
 #include "ebb/units.h"

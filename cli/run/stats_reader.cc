@@ -2,7 +2,7 @@
 // the same pages, and a mapping would turn a file that its writer truncates into a SIGBUS in `ebb`.
 //
 // Consistency is that of a sequence lock: even sequence, copy, same sequence. Each of the three is its own system call.
-#include "stats_reader.h"
+#include "run/stats_reader.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // See doctor_command.h.
-#include "doctor_command.h"
+#include "doctor/doctor_command.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "bounded_checks.h"
-#include "check.h"
+#include "doctor/bounded_checks.h"
+#include "doctor/check.h"
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/system_files.h"
 #include "ebb/options.h"

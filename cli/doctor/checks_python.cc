@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "check.h"
+#include "doctor/check.h"
 #include "drivers/linux/system_files.h"
 #include "ebb/status.h"
 #include "python_package.h"

@@ -1,6 +1,6 @@
 // See child_process.h. Signals are blocked and read from a signalfd, so everything here runs in ordinary context. The
 // child reports a failed exec through a pipe that a successful exec closes.
-#include "child_process.h"
+#include "run/child_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

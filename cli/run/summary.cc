@@ -1,5 +1,5 @@
 // See summary.h.
-#include "summary.h"
+#include "run/summary.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -15,7 +15,7 @@
 #include <random>
 #include <span>
 
-#include "check.h"
+#include "doctor/check.h"
 #include "drivers/linux/flash_file.h"
 #include "ebb/status.h"
 #include "ebb/units.h"

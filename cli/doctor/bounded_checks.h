@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "check.h"
+#include "doctor/check.h"
 
 namespace ebb::cli {
 

@@ -1,6 +1,6 @@
 // See run_command.h. Order matters: everything that can be refused is refused before the program starts; from
 // block_signals() on the scratch directory is certain to be removed, and the terminal to be given back.
-#include "run_command.h"
+#include "run/run_command.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,7 +14,6 @@
 #include <string_view>
 #include <utility>
 
-#include "child_process.h"
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/machine_memory.h"
 #include "drivers/linux/system_files.h"
@@ -23,10 +22,11 @@
 #include "ebb/units.h"
 #include "flash_directory.h"
 #include "python_package.h"
-#include "scratch_directory.h"
-#include "stats_reader.h"
-#include "status_line.h"
-#include "summary.h"
+#include "run/child_process.h"
+#include "run/scratch_directory.h"
+#include "run/stats_reader.h"
+#include "run/status_line.h"
+#include "run/summary.h"
 #include "text.h"
 
 extern char** environ;

@@ -1,6 +1,6 @@
 // See bounded_checks.h. The child leads a process group, so that a helper it started dies with it; it dies with us if
 // we are interrupted. A child stuck in the kernel cannot be killed: we go on without it.
-#include "bounded_checks.h"
+#include "doctor/bounded_checks.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

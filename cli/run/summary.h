@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "child_process.h"
 #include "ebb/stats.h"
+#include "run/child_process.h"
 
 namespace ebb::cli {
 
