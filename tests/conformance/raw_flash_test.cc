@@ -175,6 +175,17 @@ TEST_P(RawFlashTest, AWakeUpEndsWaitAlsoWhenItCameBefore) {
   }
 }
 
+// The mover polls between taking its work and waiting: a wake-up that the poll comes across still means new work.
+TEST_P(RawFlashTest, AWakeUpThatAPollCameAcrossStillEndsTheNextWait) {
+  flash().wake();
+  std::this_thread::sleep_for(5ms);
+  RawCompletion none;
+  ASSERT_EQ(flash().poll({&none, 1}), 0u);
+  const auto begin = std::chrono::steady_clock::now();
+  flash().wait(kLong);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLong);
+}
+
 TEST_P(RawFlashTest, ManyWakeUpsFromManyThreadsLoseNoCompletion) {
   constexpr std::uint32_t kRequests = 200;
   ASSERT_EQ(flash().reserve(kDepth * kBytes), Status::kOk);

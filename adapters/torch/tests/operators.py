@@ -1,8 +1,8 @@
 """Operators: walks PyTorch's operator database and hashes what every operator returns for the database's own samples.
 
-Run by child.py. Before an operator runs, its arguments, and before its results are hashed, the results, are pushed
-out of a small budget by sweeping over a ballast that is larger than it; so under Ebbtide each operator starts with
-nothing resident. The ballast is swept on stock PyTorch, too, so that the two runs differ in the allocator alone.
+Run by child.py. Before a group of operators runs forward, and again before it runs backward and the results are hashed,
+everything is pushed out of a small budget by sweeping over a ballast that is larger than it; so under Ebbtide operators
+find nothing resident. The ballast is swept on stock PyTorch, too: the two runs differ in the allocator alone.
 """
 
 import itertools
@@ -17,6 +17,7 @@ from workloads import hash_tensors
 
 BALLAST_TENSORS = 8
 BALLAST_WORDS = 48 * 1024  # 48 blocks of 4 KiB each; together more than the budget
+GROUP = 8  # operators between two sweeps, which on a slow disk take longer than the operators
 
 # Operators whose results stock PyTorch does not define, so that two stock runs may differ. Everything else compares.
 UNINITIALISED = "returns memory that nobody has written"
@@ -45,16 +46,18 @@ def _seed():
 
 
 class Ballast:
+    """Tensors that are only ever read, so that pushing them out in their turn writes nothing."""
+
     def __init__(self):
-        self.tensors = [torch.zeros(BALLAST_WORDS) for _ in range(BALLAST_TENSORS)]
+        self.tensors = [torch.arange(BALLAST_WORDS, dtype=torch.float32) for _ in range(BALLAST_TENSORS)]
 
     def sweep(self):
         for tensor in self.tensors:
-            tensor.add_(1)
+            tensor.max()
 
     def check(self):
-        expected = self.tensors[0][0].item()
-        assert all(bool((tensor == expected).all()) for tensor in self.tensors), "the ballast changed"
+        expected = torch.arange(BALLAST_WORDS, dtype=torch.float32)
+        assert all(torch.equal(tensor, expected) for tensor in self.tensors), "the ballast changed"
 
 
 def _tensors(tree):
@@ -97,30 +100,29 @@ def _samples(op, dtype, limit):
     return list(itertools.islice(samples, limit))
 
 
-def _one_operator(op, dtype, limit, ballast, in_place):
-    samples = _attempt(lambda: _samples(op, dtype, limit))
-    if isinstance(samples, str):
-        return samples
-    digests = []
-    for sample in samples:
-        ballast.sweep()
-        result = _attempt(lambda: _forward(op, sample))
-        ballast.sweep()
-        digests.append(_digest(result))
-        if not isinstance(result, str):
-            digests.append(_digest(_attempt(lambda: _backward(result, sample))))
-        digests.append(_digest([sample.input, sample.args, sample.kwargs]))  # the operator left these alone
-        if in_place and op.inplace_variant is not None:
-            digests.append(_in_place(op, sample, ballast))
+def _walk_group(ops, dtype, limit, ballast, in_place):
+    """Digests of a few operators by name: all samples, sweep, all forwards, sweep, all backwards and hashes."""
+    digests, runs = {}, []
+    for op in ops:
+        samples = _attempt(lambda: _samples(op, dtype, limit))
+        if isinstance(samples, str):
+            digests[op.full_name] = samples  # the error
+        else:
+            runs += [(op, op, sample) for sample in samples]
+    if in_place:
+        runs += [(op, op.inplace_variant, _copy(sample)) for op, _, sample in runs if op.inplace_variant is not None]
+    ballast.sweep()
+    results = [_attempt(lambda: _forward(function, sample)) for _, function, sample in runs]
+    ballast.sweep()
+    for (op, _, sample), result in zip(runs, results):
+        gradients = _attempt(lambda: _backward(result, sample))
+        digest = _digest([result, gradients, sample.input, sample.args, sample.kwargs])
+        digests.setdefault(op.full_name, []).append(digest)
     return digests
 
 
-def _in_place(op, sample, ballast):
-    copy = sample.transform(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf)
-    ballast.sweep()
-    result = _attempt(lambda: _forward(op.inplace_variant, copy))
-    ballast.sweep()
-    return _digest([result, copy.input])
+def _copy(sample):
+    return sample.transform(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def walk(dtype="float32", samples=2, first=0, last=None, in_place=False, only=None):
@@ -130,11 +132,10 @@ def walk(dtype="float32", samples=2, first=0, last=None, in_place=False, only=No
     torch.use_deterministic_algorithms(False)
     kind = getattr(torch, dtype)
     ballast = Ballast()
+    ops = [op for op in op_db[first:last] if op.full_name not in EXCEPTIONS and kind in op.supported_dtypes("cpu")]
+    ops = [op for op in ops if not only or op.full_name in only]
     digests = {}
-    for op in op_db[first:last]:
-        skip = op.full_name in EXCEPTIONS or (only and op.full_name not in only)
-        if skip or kind not in op.supported_dtypes("cpu"):
-            continue
-        digests[op.full_name] = _one_operator(op, kind, samples, ballast, in_place)
-        ballast.check()
+    for start in range(0, len(ops), GROUP):
+        digests |= _walk_group(ops[start:start + GROUP], kind, samples, ballast, in_place)
+    ballast.check()
     return digests

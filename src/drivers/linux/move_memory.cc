@@ -19,6 +19,12 @@
 #endif
 
 namespace ebb {
+namespace {
+
+constexpr int kUnpinTryUs = 20;
+constexpr int kUnpinTriesMax = 500'000;  // 10 s or more: a bug, not a delay
+
+}  // namespace
 
 Status MoveMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uint32_t frames,
                         std::unique_ptr<MoveMemory>& memory) {
@@ -59,8 +65,13 @@ Status MoveMemory::create(FrameIndex frame) {
 
 void MoveMemory::destroy(FrameIndex frame) { ::madvise(home_address(frame), block_bytes_, MADV_DONTNEED); }
 
+// The kernel announces the end of direct I/O before it lets go of the pages, by some microseconds: until then they cannot
+// move.
 void MoveMemory::attach(FrameIndex frame, BlockIndex block) {
-  EBB_CHECK(userfault_.move(address(block), home_address(frame), block_bytes_) == Status::kOk);
+  for (int tries = 0; userfault_.move(address(block), home_address(frame), block_bytes_) != Status::kOk; ++tries) {
+    EBB_CHECK_LT(tries, kUnpinTriesMax);
+    ::usleep(kUnpinTryUs);
+  }
 }
 
 Status MoveMemory::detach(BlockIndex block, FrameIndex frame) {

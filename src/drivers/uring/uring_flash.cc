@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/check.h"
 
@@ -107,6 +108,7 @@ std::size_t UringFlash::poll(std::span<RawCompletion> completions) {
     const io_uring_cqe copy = *entry;
     ::io_uring_cqe_seen(&ring_, entry);
     if (copy.user_data == kWakeTag) {
+      woken_ = true;
       listen_for_wake();
     } else if (finish(copy, completions[found])) {
       ++found;
@@ -116,6 +118,8 @@ std::size_t UringFlash::poll(std::span<RawCompletion> completions) {
 }
 
 void UringFlash::wait(std::chrono::nanoseconds timeout) {
+  // A poll() may have seen the wake-up first.
+  if (std::exchange(woken_, false)) return;
   __kernel_timespec limit{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
   io_uring_cqe* entry = nullptr;
   ::io_uring_wait_cqe_timeout(&ring_, &entry, &limit);

@@ -49,6 +49,7 @@ class UringFlash final : public RawFlash {
   std::uint64_t wake_count_ = 0;  // where the ring puts what it reads from wake_fd_
   std::vector<Slot> slots_;
   std::size_t in_flight_ = 0;
+  bool woken_ = false;  // since the last wait()
 };
 
 }  // namespace ebb
