@@ -23,7 +23,7 @@ import contenders  # noqa: E402
 from children import ChildError, ebb_binary, flash_directory  # noqa: E402
 from machine import describe_machine  # noqa: E402
 
-MODELS = ("gpt2", "resnet152", "mlp")  # as in training/models.py, which needs torch to be imported
+MODELS = ("gpt2", "resnet152", "mlp", "mlp_fused")  # as in training/models.py, which needs torch to be imported
 
 
 def parse_arguments():

@@ -1,8 +1,8 @@
 """Every operator of PyTorch's own database gives stock's bits when nothing it touches is resident.
 
-Blocks of 4 KiB, every tensor managed however small, and a budget of some dozens of blocks beside the runtime's own
-tables. The default set runs each operator on
-the first two float32 samples, forward and backward; the slow set all samples, in-place variants and more data types:
+Blocks of 4 KiB, every tensor managed however small, and hardly more than the least budget there is, out of
+which a ballast of tensors pushes everything else. The default set runs each operator on the first two float32 samples,
+forward and backward; the slow set all samples, in-place variants and more data types:
 
     pytest -m slow adapters/torch/tests/test_operators.py
 """
