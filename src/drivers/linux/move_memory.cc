@@ -65,8 +65,8 @@ Status MoveMemory::create(FrameIndex frame) {
 
 void MoveMemory::destroy(FrameIndex frame) { ::madvise(home_address(frame), block_bytes_, MADV_DONTNEED); }
 
-// The kernel announces the end of direct I/O before it lets go of the pages, by some microseconds: until then they cannot
-// move.
+// The kernel announces the end of direct I/O before it lets go of the pages, by some microseconds: until then they
+// cannot move.
 void MoveMemory::attach(FrameIndex frame, BlockIndex block) {
   for (int tries = 0; userfault_.move(address(block), home_address(frame), block_bytes_) != Status::kOk; ++tries) {
     EBB_CHECK_LT(tries, kUnpinTriesMax);
