@@ -13,7 +13,8 @@ namespace {
 // Bytes of page table, pools and queues for one block of the space in use or one extent.
 constexpr std::uint64_t kTableBytesEach = sizeof(Block) + 40;
 // Tables of a fixed size, and the staging that a driver may need.
-constexpr std::uint64_t kFixedBytes = 256 * kKiB;
+constexpr std::uint64_t kFixedBytes = 192 * kKiB;
+constexpr std::uint64_t kTableSlackBytes = 64 * kKiB;
 constexpr std::uint32_t kExtentStep = 128;  // extents are made in steps: 256 MiB of blocks of 2 MiB
 
 Engine::Limits limits_of(const Core::Config& config, const Policy& policy) {
@@ -33,7 +34,7 @@ std::uint64_t space_bytes(const Core::Config& config) { return config.blocks * c
 }  // namespace
 
 std::uint32_t Core::frames_of(const Config& config) {
-  const std::uint64_t tables = kFixedBytes;
+  const std::uint64_t tables = kFixedBytes + kTableSlackBytes;
   const std::uint64_t bytes = config.budget_bytes > tables ? config.budget_bytes - tables : 0;
   const std::uint64_t frames = bytes / config.block_bytes;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, kFramesMin, 1u << 26));
@@ -81,6 +82,7 @@ Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
     return Status::kNoMemory;
   }
   live_blocks_ += fresh;
+  if (table_bytes() + kTableSlackBytes / 2 > tables_applied_) apply_limit();
   engine_.retain(blocks);
   const std::uint64_t stamp = ++clock_;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) table_[i].last_use = stamp;
@@ -251,8 +253,10 @@ void Core::set_extents(std::uint32_t count, bool more_to_come) {
   apply_limit();
 }
 
-void Core::set_small_bytes(std::uint64_t bytes) {
+void Core::set_small_bytes(std::uint64_t bytes, std::uint64_t kept) {
   small_bytes_ = bytes;
+  if (kept == small_kept_) return;
+  small_kept_ = kept;
   apply_limit();
 }
 
@@ -263,7 +267,9 @@ std::uint64_t Core::table_bytes() const {
 }
 
 void Core::apply_limit() {
-  const std::uint64_t other = small_bytes_ + table_bytes();
+  // Tables grow between two looks at them, by less than this.
+  tables_applied_ = table_bytes() + kTableSlackBytes;
+  const std::uint64_t other = small_kept_ + tables_applied_;
   const std::uint64_t frames = config_.budget_bytes > other ? (config_.budget_bytes - other) / config_.block_bytes : 0;
   frames_.set_limit(static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(frames, std::min(kFramesMin, table_.frames_max()), table_.frames_max())));

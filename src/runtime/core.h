@@ -74,8 +74,11 @@ class Core {
   std::uint32_t extents_wanted() const;
   void set_extents(std::uint32_t count, bool more_to_come);
 
-  // The part of the budget that small allocations take.
-  void set_small_bytes(std::uint64_t bytes);
+  // The part of the budget that small allocations take, and the part that is kept free for them, which is no less. They
+  // may be made once over_budget() is false: as many frames have left.
+  void set_small_bytes(std::uint64_t bytes, std::uint64_t kept);
+  std::uint32_t frames_limit() const { return frames_.limit(); }
+  bool over_budget() const { return frames_.over(); }
 
   // Snapshot for a child process: flush() until true, then snapshot() keeps every block's copy on flash as it is until
   // release_snapshot().
@@ -128,6 +131,8 @@ class Core {
   std::uint64_t clock_ = 0;  // stamps, not time
   std::uint64_t serial_ = 0;
   std::uint64_t small_bytes_ = 0;
+  std::uint64_t small_kept_ = 0;
+  std::uint64_t tables_applied_ = 0;
   std::uint32_t extents_limit_;
   std::uint32_t live_blocks_ = 0;
   std::uint64_t peak_live_bytes_ = 0;

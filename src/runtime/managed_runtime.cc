@@ -17,8 +17,10 @@ namespace ebb {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-// Small allocations are reported to the core in steps, to keep the lock off their path.
-constexpr std::int64_t kSmallStep = std::int64_t{1} << 20;
+// Room for small allocations is kept in steps of this share of the budget, to keep the lock off their path.
+constexpr std::uint64_t kSmallSteps = 128;
+constexpr std::int64_t kSmallStepMax = std::int64_t{1} << 20;
+constexpr std::chrono::seconds kMakeRoomMax{2};  // then they are made nevertheless: an allocation must not hang
 constexpr std::size_t kRangesMax = 64;  // of a launch, on the stack; more go through the heap
 constexpr std::chrono::seconds kWaitReport{30};
 constexpr int kWaitReportsMax = 4;  // then the launch goes on, and faults for what it lacks
@@ -33,7 +35,8 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       flash_directory_(std::move(parts.flash_directory)),
       base_(memory_->base()),
       space_bytes_(memory_->bytes()),
-      core_(parts.config, *memory_, std::move(parts.policy)) {
+      core_(parts.config, *memory_, std::move(parts.policy)),
+      small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))) {
   stats_file_.open(options.stats_path, policy(), description());
   register_for_fork();
   mover_ = std::thread([this] { move_loop(); });
@@ -104,19 +107,25 @@ void ManagedRuntime::deallocate(void* data) noexcept {
 
 void* ManagedRuntime::allocate_small(std::size_t bytes) {
   void* data = nullptr;
+  if (!child_) count_small(static_cast<std::int64_t>(bytes));
   if (::posix_memalign(&data, kAlignment, std::max<std::size_t>(bytes, 1)) != 0) out_of_memory(bytes);
-  if (!child_) count_small(static_cast<std::int64_t>(::malloc_usable_size(data)));
+  if (!child_) count_small(static_cast<std::int64_t>(::malloc_usable_size(data)) - static_cast<std::int64_t>(bytes));
   return data;
 }
 
 void ManagedRuntime::count_small(std::int64_t bytes) {
   const std::int64_t now = small_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  const std::int64_t applied = small_applied_.load(std::memory_order_relaxed);
-  if (std::abs(now - applied) < kSmallStep) return;
-  const Lock lock(mutex_);
-  small_applied_.store(now, std::memory_order_relaxed);
-  core_.set_small_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)));
-  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  const std::int64_t kept = small_kept_.load(std::memory_order_relaxed);
+  if (now <= kept && now > kept - 4 * small_step_) return;
+  Lock lock(mutex_);
+  const std::int64_t keep = (std::max<std::int64_t>(now, 0) / small_step_ + 2) * small_step_;
+  small_kept_.store(keep, std::memory_order_relaxed);
+  core_.set_small_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)), static_cast<std::uint64_t>(keep));
+  if (!core_.over_budget()) return;
+  // Frames leave before the memory is taken.
+  core_.pump();
+  after_change();
+  changed_.wait_for(lock, kMakeRoomMax, [&] { return !core_.over_budget(); });
 }
 
 void ManagedRuntime::out_of_memory(std::size_t bytes) {
@@ -183,6 +192,7 @@ void ManagedRuntime::step() noexcept {
 Stats ManagedRuntime::read_stats() const {
   Stats stats;
   core_.fill(stats);
+  stats.small_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(small_bytes_.load(), 0));
   stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
   stats.faults = faults_;
   stats.stall_ns = stalls_.total_ns(monotonic_ns());

@@ -98,6 +98,7 @@ class ManagedRuntime final : public Runtime {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // something arrived, left or failed
   Core core_;
+  const std::int64_t small_step_;
   StallClock stalls_;
   StatsFile stats_file_;
   std::array<BlockIndex, kFaultsMax> faulting_{};
@@ -113,7 +114,7 @@ class ManagedRuntime final : public Runtime {
   int child_pipe_ = -1;
 
   std::atomic<std::int64_t> small_bytes_{0};
-  std::atomic<std::int64_t> small_applied_{0};
+  std::atomic<std::int64_t> small_kept_{0};
   std::atomic<bool> stopping_{false};
   bool child_ = false;
   std::thread mover_;

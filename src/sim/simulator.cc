@@ -99,22 +99,23 @@ void SimDriver::grow() {
 
 void SimDriver::set_small_bytes(std::uint64_t bytes) {
   small_bytes_ = bytes;
-  core_.set_small_bytes(bytes);
+  core_.set_small_bytes(bytes, bytes);
   update_limit();
   core_.pump();
 }
 
-// The core has just divided its budget anew: frames get what small allocations and tables leave.
+// The core may have divided its budget anew: frames get what small allocations and tables leave, and never more.
 void SimDriver::update_limit() {
   const std::uint64_t bytes = core_.block_bytes();
   const std::uint64_t other = core_.resident_bytes() - memory_.created() * bytes;
-  const std::uint64_t frames = budget_bytes_ > other ? (budget_bytes_ - other) / bytes : 0;
-  memory_.set_frames_limit(
-      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, Core::kFramesMin, core_.table().frames_max())));
+  const std::uint64_t most = budget_bytes_ > other ? (budget_bytes_ - other) / bytes : 0;
+  EBB_CHECK(core_.frames_limit() <= most || core_.frames_limit() <= Core::kFramesMin);
+  memory_.set_frames_limit(core_.frames_limit());
 }
 
 Status SimDriver::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   const Status status = core_.allocate(bytes, offset);
+  update_limit();
   if (status != Status::kOk) return status;
   core_.pump();
   const Core::Range range{offset, bytes, 0, false};

@@ -24,6 +24,9 @@ from pathlib import Path
 
 import pytest
 
+# A shell that starts us in the background has SIGINT ignored, and so would have our children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = Path(__file__).resolve().parents[2]
 HOOK = ROOT / "adapters/torch/ebbtide/hook/sitecustomize.py"
 TIMEOUT_S = 60
