@@ -62,7 +62,9 @@ def test_compile(flash, tmp_path):
     runner.assert_moved(child.find("stats"))
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", ["auto", pytest.param("remap", marks=pytest.mark.xfail(
+    reason="without userfaultfd faults are signals, and workers of a DataLoader install a SIGSEGV handler of their own",
+    raises=runner.ChildError))])
 def test_data_loader(flash, driver):
     compare(flash, "data_loader", module="scenarios_process", driver=driver)
 
