@@ -8,10 +8,10 @@ namespace ebb {
 struct Stats {
   // Memory now.
   std::uint64_t budget_bytes = 0;
-  std::uint64_t resident_bytes = 0;  // frames that exist, small allocations and our own tables
+  std::uint64_t resident_bytes = 0;       // frames that exist, small allocations and our own tables
   std::uint64_t peak_resident_bytes = 0;  // the most it ever was
-  std::uint64_t small_bytes = 0;  // ordinary memory under managed_bytes_min
-  std::uint64_t live_bytes = 0;   // bytes of managed allocations that exist
+  std::uint64_t small_bytes = 0;          // ordinary memory under managed_bytes_min
+  std::uint64_t live_bytes = 0;           // bytes of managed allocations that exist
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t flash_bytes = 0;  // extents in use
   std::uint64_t flash_limit_bytes = 0;

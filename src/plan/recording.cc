@@ -57,8 +57,8 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
     if (reference.first == kNever) reference.first = position;
     if (reference.last_use != kNone) uses_[reference.last_use].next = position;
     reference.last_use = static_cast<std::uint32_t>(uses_.size());
-    uses_.push_back({index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count,
-                     touches[i].bytes, kNever});
+    uses_.push_back(
+        {index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count, kNever});
   }
 }
 

@@ -36,7 +36,6 @@ class Recording {
     std::uint32_t reference = 0;
     std::uint32_t first_block = 0;  // relative to the allocation's first
     std::uint32_t blocks = 0;
-    std::uint64_t bytes = 0;
     Position next = kNever;  // the next use of the same allocation
   };
   struct Reference {

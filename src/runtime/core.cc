@@ -123,7 +123,7 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
   const std::uint64_t ticket = ++clock_;
   if (!policy_->listens()) return ticket;
   ++launches_;
-  running_.push_back({ticket, ticket});
+  running_.push_back(ticket);
   update_pins();
   touches_.clear();
   std::uint64_t needed = 0;
@@ -202,8 +202,7 @@ bool Core::launch_pending(std::uint64_t ticket, std::span<const Range> ranges) c
 }
 
 void Core::retire(std::uint64_t ticket) {
-  const auto found = std::find_if(running_.rbegin(), running_.rend(),
-                                  [&](const Running& running) { return running.ticket == ticket; });
+  const auto found = std::find(running_.rbegin(), running_.rend(), ticket);
   if (found == running_.rend()) return;
   running_.erase(std::next(found).base());
   update_pins();
@@ -215,9 +214,7 @@ void Core::retire(std::uint64_t ticket) {
 }
 
 void Core::update_pins() {
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (const Running& running : running_) least = std::min(least, running.stamp);
-  engine_.set_pinned_from(least);
+  engine_.set_pinned_from(running_.empty() ? std::numeric_limits<std::uint64_t>::max() : running_.front());
 }
 
 bool Core::pending(std::span<const Range> ranges) const {

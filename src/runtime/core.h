@@ -100,11 +100,6 @@ class Core {
   void validate();
 
  private:
-  struct Running {
-    std::uint64_t ticket;
-    std::uint64_t stamp;
-  };
-
   void announce_short(std::uint64_t ticket, std::span<const Range> ranges);
   void announce_long(std::uint64_t ticket, std::span<const Range> ranges);
   void notice_progress(BlockIndex block);
@@ -125,7 +120,7 @@ class Core {
   Engine engine_;
   Heap small_heap_;  // below half a block
   Heap large_heap_;
-  std::vector<Running> running_;
+  std::vector<std::uint64_t> running_;  // tickets, which are stamps: ascending
   std::vector<LongLaunch> long_launches_;
   std::vector<Touch> touches_;
   std::uint64_t clock_ = 0;  // stamps, not time

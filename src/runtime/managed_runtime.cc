@@ -21,7 +21,7 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::uint64_t kSmallSteps = 128;
 constexpr std::int64_t kSmallStepMax = std::int64_t{1} << 20;
 constexpr std::chrono::seconds kMakeRoomMax{2};  // then they are made nevertheless: an allocation must not hang
-constexpr std::size_t kRangesMax = 64;  // of a launch, on the stack; more go through the heap
+constexpr std::size_t kRangesMax = 64;           // of a launch, on the stack; more go through the heap
 constexpr std::chrono::seconds kWaitReport{30};
 constexpr int kWaitReportsMax = 4;  // then the launch goes on, and faults for what it lacks
 
