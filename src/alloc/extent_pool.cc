@@ -5,24 +5,28 @@
 
 namespace ebb {
 
-ExtentPool::ExtentPool(std::uint32_t limit) : limit_(limit) {
-  extents_.reserve(limit);
-  free_.reserve(limit);
+ExtentPool::ExtentPool(std::uint32_t flash, std::uint32_t host) : host_(host), limit_(flash) {
+  extents_.reserve(std::size_t{host} + flash);
+  extents_.resize(host);
+  free_flash_.reserve(flash);
+  free_host_.reserve(host);
+  for (std::uint32_t i = host; i > 0; --i) free_host_.push_back(ExtentIndex(i - 1));
 }
 
 void ExtentPool::set_capacity(std::uint32_t capacity) {
   EBB_CHECK_LE(capacity, limit_);
   const std::uint32_t before = this->capacity();
   if (capacity <= before) return;
-  extents_.resize(capacity);
+  extents_.resize(std::size_t{host_} + capacity);
   // Lowest first, so that a store that is little used stays small.
-  for (std::uint32_t i = capacity; i > before; --i) free_.push_back(ExtentIndex(i - 1));
+  for (std::uint32_t i = capacity; i > before; --i) free_flash_.push_back(ExtentIndex(host_ + i - 1));
 }
 
-ExtentIndex ExtentPool::take() {
-  if (free_.empty()) return ExtentIndex::none();
-  const ExtentIndex extent = free_.back();
-  free_.pop_back();
+ExtentIndex ExtentPool::take(Tier tier) {
+  std::vector<ExtentIndex>& free = free_list(tier);
+  if (free.empty()) return ExtentIndex::none();
+  const ExtentIndex extent = free.back();
+  free.pop_back();
   extents_[extent.value()].references = 1;
   ++used_;
   return extent;
@@ -41,7 +45,7 @@ void ExtentPool::release(ExtentIndex index) {
   if (extent.retired) {
     ++retired_free_;
   } else {
-    free_.push_back(index);
+    free_list(tier_of(index)).push_back(index);
   }
 }
 
@@ -55,7 +59,7 @@ void ExtentPool::validate() const {
   std::uint32_t used = 0;
   for (const Extent& extent : extents_) used += extent.references > 0 ? 1 : 0;
   EBB_CHECK_EQ(used, used_);
-  EBB_CHECK_EQ(used_ + free_.size() + retired_free_, extents_.size());
+  EBB_CHECK_EQ(used_ + free() + retired_free_, extents_.size());
 }
 
 }  // namespace ebb

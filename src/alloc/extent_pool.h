@@ -1,34 +1,43 @@
-// ExtentPool: who has which place on flash, and what its bytes must hash to.
+// ExtentPool: who has which place below the device tier, and what its bytes must hash to. Extents [0, host) are in host
+// memory, the rest on flash.
 //
 // An extent is shared by its block and by snapshots (a forked child reads the blocks as they were); the last one to
-// release it frees it. The store grows in steps, so that a full file system is met here, before anything is evicted.
+// release it frees it. The flash store grows in steps, so that a full file system is met here, before anything is
+// evicted; host memory is there from the start.
 //
 // Owned by the core, under the runtime's lock; never allocates after construction.
 // Invariant: used() == number of extents with references; capacity() <= limit().
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "base/digest.h"
 #include "base/index.h"
+#include "base/tier.h"
 
 namespace ebb {
 
 class ExtentPool {
  public:
-  // At most `limit` extents, none of which is usable before set_capacity().
-  explicit ExtentPool(std::uint32_t limit);
+  // At most `flash` extents on flash, none of which is usable before set_capacity(), and `host` in host memory.
+  explicit ExtentPool(std::uint32_t flash, std::uint32_t host = 0);
 
+  std::uint32_t host() const { return host_; }
+  Tier tier_of(ExtentIndex extent) const { return extent.value() < host_ ? Tier::kHost : Tier::kFlash; }
+  // Of flash.
   std::uint32_t limit() const { return limit_; }
-  std::uint32_t capacity() const { return static_cast<std::uint32_t>(extents_.size()); }
+  std::uint32_t capacity() const { return static_cast<std::uint32_t>(extents_.size()) - host_; }
+  // Of both.
   std::uint32_t used() const { return used_; }
-  std::uint32_t free() const { return static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t free() const { return free(Tier::kHost) + free(Tier::kFlash); }
+  std::uint32_t free(Tier tier) const { return static_cast<std::uint32_t>(free_list(tier).size()); }
 
-  // Makes extents [0, capacity) usable; they are added to those that exist.
+  // Makes `capacity` extents of flash usable; they are added to those that exist.
   void set_capacity(std::uint32_t capacity);
-  // A free extent, with one reference; none if there is none.
-  ExtentIndex take();
+  // A free extent of this tier, with one reference; none if there is none.
+  ExtentIndex take(Tier tier = Tier::kFlash);
   void retain(ExtentIndex extent);
   void release(ExtentIndex extent);
   // Never hands this extent out again, once it is free: a write to it failed.
@@ -47,8 +56,13 @@ class ExtentPool {
     bool retired = false;
   };
 
+  const std::vector<ExtentIndex>& free_list(Tier tier) const { return tier == Tier::kHost ? free_host_ : free_flash_; }
+  std::vector<ExtentIndex>& free_list(Tier tier) { return tier == Tier::kHost ? free_host_ : free_flash_; }
+
   std::vector<Extent> extents_;
-  std::vector<ExtentIndex> free_;
+  std::vector<ExtentIndex> free_host_;
+  std::vector<ExtentIndex> free_flash_;
+  std::uint32_t host_;
   std::uint32_t limit_;
   std::uint32_t used_ = 0;
   std::uint32_t retired_free_ = 0;

@@ -77,9 +77,13 @@ void Engine::discard(BlockIndex index) {
 
 void Engine::drop_extent(Block& block) {
   if (!block.extent.valid()) return;
-  extents_.release(block.extent);
+  release_extent(block.extent);
   block.extent = ExtentIndex::none();
-  flash_full_ = false;
+}
+
+void Engine::release_extent(ExtentIndex extent) {
+  no_room(extents_.tier_of(extent)) = false;
+  extents_.release(extent);
 }
 
 void Engine::populate(BlockRange blocks) {
@@ -168,7 +172,13 @@ void Engine::pump() {
     }
     wanted_.remove(block);
   }
-  if (urgent_.empty() && wanted_.empty()) fetch_ahead();
+  if (policy_.listens()) {
+    for (const Tier below : {Tier::kHost, Tier::kFlash}) {
+      if (below == Tier::kHost && !table_.has_host()) continue;
+      evict_behind(below);
+      if (urgent_.empty() && wanted_.empty()) fetch_ahead(below);
+    }
+  }
   restore_reserve();
   starved_ = !urgent_.empty() && transfers_.in_flight() == 0 ? urgent_.front() : BlockIndex::none();
 }
@@ -255,27 +265,39 @@ FrameIndex Engine::steal_dead() {
 void Engine::attach(BlockIndex index, FrameIndex frame) {
   static_cast<void>(table_.become(index, BlockState::kResident, frame));
   table_[index].awaited = false;
-  if (table_[index].extent.valid()) flash_full_ = false;  // its copy can give way
+  if (const ExtentIndex extent = table_[index].extent; extent.valid()) {  // its copy can give way
+    no_room(extents_.tier_of(extent)) = false;
+    ++spare(extents_.tier_of(extent));
+  }
   if (table_[index].live == 0) ++dead_resident_;
   memory_.attach(frame, index);
 }
 
 // Fetches what the policy expects next, into frames that nobody is about to need, or in place of blocks worth less.
-void Engine::fetch_ahead() {
-  if (!policy_.listens()) return;
-  const std::uint32_t share = std::max<std::uint32_t>(limits_.in_flight / 2, 1);
-  while (transfers_.in_flight() < share) {
-    const Policy::Ahead ahead = policy_.ahead(table_);
+void Engine::fetch_ahead(Tier below) {
+  while (!transfers_.full() && in_lane(lane_in(below)) < limits_.lane) {
+    const Policy::Ahead ahead = policy_.ahead(table_, below);
     if (!ahead.block.valid()) return;
     if (frames_.free() + frames_.room() <= limits_.reserve) {
       if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
     }
     if (frames_.free() + frames_.room() > limits_.reserve) {
       if (!serve(ahead.block, Urgency::kAhead)) return;
-    } else if (frames_.free() + evicting_ > limits_.reserve + share / 2 ||
+    } else if (frames_.free() + evicting_ > limits_.reserve + limits_.lane / 2 ||
                !evict_least(Urgency::kAhead, ahead.worth + 1)) {
       return;
     }
+  }
+}
+
+// Sends out what the policy has no use for until it comes back, before anybody has to wait for its frame.
+void Engine::evict_behind(Tier below) {
+  while (!transfers_.full() && in_lane(lane_out(below)) < limits_.lane) {
+    const BlockIndex index = policy_.behind(table_, below, victims_.pinned_from());
+    if (!index.valid()) return;
+    const Block& block = table_[index];
+    if (block.state != BlockState::kResident || block.live == 0 || victims_.pinned(index)) continue;
+    static_cast<void>(start_evict(index));
   }
 }
 

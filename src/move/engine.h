@@ -10,6 +10,7 @@
 // Invariant: a frame is free, under a block, or in a transfer; every transfer has one request outstanding.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -31,6 +32,7 @@ class Engine {
  public:
   struct Limits {
     std::uint32_t in_flight = 32;  // transfers at once
+    std::uint32_t lane = 16;       // of them, those in one lane that nobody waits for
     std::uint32_t reserve = 0;     // frames kept free, so that nobody waits for a write
     std::uint32_t read_ahead = 0;  // blocks after a faulting one that are wanted too
   };
@@ -83,8 +85,8 @@ class Engine {
   void give_up_flush(std::uint32_t cursor);
 
   // Whether evictions stand still for want of extents, and how many more would do.
-  bool flash_full() const { return flash_full_; }
-  void extents_added() { flash_full_ = false; }
+  bool flash_full() const { return no_room(Tier::kFlash); }
+  void extents_added() { no_room(Tier::kFlash) = false; }
   bool flash_failing() const { return write_failures_ >= kWriteFailuresMax; }
 
   const Counters& counters() const { return counters_; }
@@ -106,14 +108,24 @@ class Engine {
   void rescue(BlockIndex block);
   void cancel(std::uint32_t token);
   void discard(BlockIndex block);
-  ExtentIndex take_extent();
-  void fetch_ahead();
+  ExtentIndex take_extent(Tier wanted);
+  ExtentIndex take_extent_in(Tier tier);
+  void evict_behind(Tier below);
+  void fetch_ahead(Tier below);
   void restore_reserve();
   void evicted(std::uint32_t token, const FlashCompletion& completion);
   void evict_failed(std::uint32_t token, Status status);
   void fetched(std::uint32_t token, const FlashCompletion& completion);
   void submit(std::uint32_t token, bool has_expected, const Digest& expected);
+  std::uint32_t begin(const Transfer& transfer);
+  Transfer end(std::uint32_t token);
+  std::uint32_t& in_lane(const Transfer& transfer);
+  std::uint32_t in_lane(Lane lane) const { return in_lanes_[static_cast<std::size_t>(lane)]; }
+  void release_extent(ExtentIndex extent);
   void drop_extent(Block& block);
+  bool& no_room(Tier tier) { return no_room_[tier == Tier::kHost ? 0 : 1]; }
+  bool no_room(Tier tier) const { return no_room_[tier == Tier::kHost ? 0 : 1]; }
+  std::uint32_t& spare(Tier tier) { return spare_[tier == Tier::kHost ? 0 : 1]; }
 
   PageTable& table_;
   FramePool& frames_;
@@ -129,7 +141,10 @@ class Engine {
   std::uint32_t evicting_ = 0;       // transfers whose frame will become free
   std::uint32_t dead_resident_ = 0;  // resident blocks with dead content
   std::uint32_t write_failures_ = 0;
-  bool flash_full_ = false;
+  std::array<bool, 2> no_room_{};          // by tier below: evictions there stand still for want of extents
+  std::array<std::uint32_t, 2> spare_{};   // by tier below: resident blocks with a copy there, or fewer
+  std::array<std::uint32_t, 2> cursor_{};  // by tier below: the frame where the search for such a block goes on
+  std::array<std::uint32_t, kLanes> in_lanes_{};
   BlockIndex starved_;
   BlockIndex lost_block_;
   Counters counters_;

@@ -17,6 +17,24 @@ void Engine::submit(std::uint32_t token, bool has_expected, const Digest& expect
   requests_.push_back(request);
 }
 
+std::uint32_t& Engine::in_lane(const Transfer& transfer) {
+  const Tier below = extents_.tier_of(transfer.extent);
+  const Lane lane = transfer.kind == Transfer::Kind::kFetch ? lane_in(below) : lane_out(below);
+  return in_lanes_[static_cast<std::size_t>(lane)];
+}
+
+std::uint32_t Engine::begin(const Transfer& transfer) {
+  ++in_lane(transfer);
+  return transfers_.add(transfer);
+}
+
+Transfer Engine::end(std::uint32_t token) {
+  const Transfer transfer = transfers_[token];
+  --in_lane(transfer);
+  transfers_.remove(token);
+  return transfer;
+}
+
 std::size_t Engine::take_requests(std::span<FlashRequest> requests) {
   std::size_t taken = 0;
   for (const auto kind : {FlashRequest::Kind::kRead, FlashRequest::Kind::kWrite}) {
@@ -43,20 +61,32 @@ void Engine::start_fetch(BlockIndex index, FrameIndex frame, bool ahead) {
   block.prefetched = ahead;
   counters_.prefetched += ahead ? 1 : 0;
   static_cast<void>(table_.become(index, BlockState::kFetching, frame));
-  submit(transfers_.add(transfer), true, extents_.digest_of(transfer.extent));
+  submit(begin(transfer), true, extents_.digest_of(transfer.extent));
 }
 
-// An extent for one more write. Where flash is full, the outdated or spare copies of resident blocks give way.
-ExtentIndex Engine::take_extent() {
-  const ExtentIndex extent = extents_.take();
-  if (extent.valid() || flash_full_) return extent;
-  for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
-    const BlockIndex index = table_.block_of(FrameIndex(i));
+// An extent for one more write, in the wanted tier or else the other one.
+ExtentIndex Engine::take_extent(Tier wanted) {
+  if (!table_.has_host()) return take_extent_in(Tier::kFlash);
+  const ExtentIndex extent = take_extent_in(wanted);
+  return extent.valid() ? extent : take_extent_in(wanted == Tier::kHost ? Tier::kFlash : Tier::kHost);
+}
+
+// Where a tier is full, the outdated or spare copies of resident blocks give way.
+ExtentIndex Engine::take_extent_in(Tier tier) {
+  const ExtentIndex extent = extents_.take(tier);
+  if (extent.valid() || no_room(tier)) return extent;
+  std::uint32_t& cursor = cursor_[tier == Tier::kHost ? 0 : 1];
+  for (std::uint32_t i = 0; spare(tier) > 0 && i < table_.frames_max(); ++i) {
+    cursor = cursor + 1 < table_.frames_max() ? cursor + 1 : 0;
+    const BlockIndex index = table_.block_of(FrameIndex(cursor));
     if (!index.valid() || table_[index].state != BlockState::kResident || !table_[index].extent.valid()) continue;
+    if (extents_.tier_of(table_[index].extent) != tier) continue;
     drop_extent(table_[index]);
-    if (const ExtentIndex freed = extents_.take(); freed.valid()) return freed;
+    --spare(tier);
+    if (const ExtentIndex freed = extents_.take(tier); freed.valid()) return freed;
   }
-  flash_full_ = true;
+  spare(tier) = 0;
+  no_room(tier) = true;
   return ExtentIndex::none();
 }
 
@@ -67,12 +97,20 @@ bool Engine::start_evict(BlockIndex index) {
   transfer.kind = Transfer::Kind::kEvict;
   transfer.block = index;
   transfer.frame = block.frame;
-  // A copy that a snapshot shares must stay as it is; any other is overwritten in place.
-  transfer.in_place = block.extent.valid() && !extents_.shared(block.extent);
-  transfer.extent = transfer.in_place ? block.extent : take_extent();
+  // A copy that a snapshot shares must stay as it is; any other is overwritten in place, if it is in the right tier or
+  // the right one has no room.
+  const Tier wanted = table_.has_host() ? policy_.destination(index) : Tier::kFlash;
+  const bool may_overwrite = block.extent.valid() && !extents_.shared(block.extent);
+  transfer.in_place = may_overwrite && extents_.tier_of(block.extent) == wanted;
+  if (!transfer.in_place && may_overwrite) transfer.extent = take_extent_in(wanted);
+  if (!transfer.in_place && !transfer.extent.valid()) {
+    transfer.in_place = may_overwrite;
+    if (!may_overwrite) transfer.extent = take_extent(wanted);
+  }
+  if (transfer.in_place) transfer.extent = block.extent;
   if (!transfer.extent.valid()) return false;
   if (memory_.detach(index, block.frame) != Status::kOk) {
-    if (!transfer.in_place) extents_.release(transfer.extent);
+    if (!transfer.in_place) release_extent(transfer.extent);
     return false;
   }
   static_cast<void>(table_.become(index, BlockState::kEvicting, block.frame));
@@ -80,7 +118,7 @@ bool Engine::start_evict(BlockIndex index) {
   block.prefetched = false;
   ++evicting_;
   const bool has_expected = block.extent.valid();
-  submit(transfers_.add(transfer), has_expected, has_expected ? extents_.digest_of(block.extent) : Digest{});
+  submit(begin(transfer), has_expected, has_expected ? extents_.digest_of(block.extent) : Digest{});
   return true;
 }
 
@@ -100,19 +138,17 @@ void Engine::rescue(BlockIndex index) {
 
 // Takes back a request that nobody has seen yet.
 void Engine::cancel(std::uint32_t token) {
-  const Transfer transfer = transfers_[token];
   std::erase_if(requests_, [&](const FlashRequest& request) { return request.token == token; });
-  transfers_.remove(token);
+  const Transfer transfer = end(token);
   const bool evict = transfer.kind == Transfer::Kind::kEvict;
   if (transfer.block.valid()) {
     EBB_CHECK(evict);  // a fetch is cancelled only when its block is freed
-    if (!transfer.in_place) extents_.release(transfer.extent);
+    if (!transfer.in_place) release_extent(transfer.extent);
     table_[transfer.block].rescue = false;
     attach(transfer.block, transfer.frame);
   } else {
     // An orphan: the frame still belongs to the block until the caller lets it become untouched.
-    extents_.release(transfer.extent);
-    flash_full_ = false;
+    release_extent(transfer.extent);
     evicting_ -= evict ? 1 : 0;
     frames_.put(transfer.frame);
   }
@@ -129,18 +165,18 @@ void Engine::complete(const FlashCompletion& completion) {
 void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
   const Transfer transfer = transfers_[token];
   if (!transfer.block.valid()) {
-    extents_.release(transfer.extent);
-    flash_full_ = false;
-    transfers_.remove(token);
+    release_extent(transfer.extent);
+    static_cast<void>(end(token));
     --evicting_;
     frames_.put(transfer.frame);
     return;
   }
   if (completion.status != Status::kOk) return evict_failed(token, completion.status);
+  static_cast<void>(end(token));
   Block& block = table_[transfer.block];
   if (completion.unchanged) {
     ++counters_.clean;
-    if (!transfer.in_place) extents_.release(transfer.extent);
+    if (!transfer.in_place) release_extent(transfer.extent);
   } else {
     ++counters_.evicted;
     write_failures_ = 0;
@@ -150,7 +186,6 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
       block.extent = transfer.extent;
     }
   }
-  transfers_.remove(token);
   if (block.rescue) {
     block.rescue = false;
     attach(transfer.block, transfer.frame);
@@ -166,14 +201,16 @@ void Engine::evict_failed(std::uint32_t token, Status status) {
   Block& block = table_[transfer.block];
   ++counters_.io_errors;
   ++write_failures_;
+  --in_lane(transfer);
   if (status == Status::kIoError) extents_.retire(transfer.extent);
   // The block's older copy, overwritten or outdated, is nothing to come back to.
   if (!transfer.in_place) extents_.release(transfer.extent);
   transfer.in_place = false;
   drop_extent(block);
   const bool again = status == Status::kIoError && ++transfer.attempts < kAttemptsMax && !block.rescue;
-  transfer.extent = again ? take_extent() : ExtentIndex::none();
+  transfer.extent = again ? take_extent(Tier::kFlash) : ExtentIndex::none();
   if (transfer.extent.valid()) {
+    ++in_lane(transfer);
     submit(token, false, Digest{});
     return;
   }
@@ -187,17 +224,14 @@ void Engine::evict_failed(std::uint32_t token, Status status) {
 void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   Transfer& transfer = transfers_[token];
   if (!transfer.block.valid()) {
-    const Transfer orphan = transfer;
-    transfers_.remove(token);
-    extents_.release(orphan.extent);
-    flash_full_ = false;
+    const Transfer orphan = end(token);
+    release_extent(orphan.extent);
     frames_.put(orphan.frame);
     return;
   }
   if (completion.status == Status::kOk) {
     ++counters_.fetched;
-    const Transfer arrived = transfer;
-    transfers_.remove(token);
+    const Transfer arrived = end(token);
     const bool held = table_[arrived.block].held && !table_[arrived.block].awaited;
     table_[arrived.block].held = false;
     if (held) {
@@ -212,8 +246,7 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
     submit(token, true, extents_.digest_of(transfer.extent));
     return;
   }
-  const Transfer ended = transfer;
-  transfers_.remove(token);
+  const Transfer ended = end(token);
   counters_.corrupt += completion.status == Status::kCorrupt ? 1 : 0;
   ++counters_.lost;
   lost_block_ = ended.block;

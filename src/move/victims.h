@@ -43,6 +43,9 @@ class Victims {
     faulted_[next_faulted_++ % faulted_.size()] = block;
     pins_changed_ = true;
   }
+  std::uint64_t pinned_from() const { return pinned_from_; }
+  // Whether a running launch uses this block, or the program has just waited for it.
+  bool pinned(BlockIndex block) const { return table_[block].last_use >= pinned_from_ || faulted(block); }
   // The resident block worth least; `block` is none if there is none. It is looked at, not taken: the caller
   // changes its state or its worth, or calls skip().
   Candidate least();

@@ -200,7 +200,7 @@ void Foresight::release(std::uint32_t reference) {
   demanded_[reference] = 0;
 }
 
-Policy::Ahead Foresight::ahead(const PageTable& table) {
+Policy::Ahead Foresight::ahead(const PageTable& table, Tier /*below*/) {
   if (!following_) return {};
   const std::uint64_t size = plan_.size();
   for (std::uint32_t events = 0; events < kScanEventsMax && scan_ < cursor_ + size; ++events, ++scan_) {

@@ -29,7 +29,7 @@ class Foresight final : public Policy {
   void launched(std::uint64_t op, std::span<const Touch> touches) override;
   void step() override;
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
-  Ahead ahead(const PageTable& table) override;
+  Ahead ahead(const PageTable& table, Tier below) override;
   std::uint64_t deviations() const override { return deviations_; }
 
  private:

@@ -2,8 +2,8 @@
 // least, and which absent block should come next. It moves nothing itself, sees no clock and no device, and is the same
 // in the simulator and in a real run. Nothing depends on its being right: a wrong answer costs time only.
 //
-// Owned by the core, under the runtime's lock. keep(), ahead() and budget() may run on the fault thread and never
-// allocate; the others are called by the program's own threads.
+// Owned by the core, under the runtime's lock. keep(), destination(), ahead(), behind() and budget() may run on the
+// fault thread and never allocate; the others are called by the program's own threads.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +36,26 @@ class Policy {
   virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}
   virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}
+  // The launch announced last ran for this long, without the time that it waited.
+  virtual void ran(std::uint64_t /*ns*/) {}
   virtual void step() {}
 
   // What a resident block is worth: of those with the least, the first in order is evicted.
   virtual std::uint64_t keep(BlockIndex, const Block& block) const { return block.last_use; }
-  // The next absent block worth fetching before it is asked for, or none, and what it would be worth on the scale of
-  // keep(): only blocks worth less make room for it.
+  // Where a block that leaves should go; the other tier is taken if this one has no room.
+  virtual Tier destination(BlockIndex) const { return Tier::kHost; }
+  // The next absent block worth fetching from `below` before it is asked for, or none, and what it would be worth on
+  // the scale of keep(): only blocks worth less make room for it.
   struct Ahead {
     BlockIndex block;
     std::uint64_t worth = 0;
   };
-  virtual Ahead ahead(const PageTable&) { return {}; }
+  virtual Ahead ahead(const PageTable&, Tier /*below*/) { return {}; }
+  // The next resident block that should leave for `below` although nobody needs its frame yet, or none; not one that
+  // was used at `pinned_from` or later. A block is named once, until it has been used again.
+  virtual BlockIndex behind(const PageTable&, Tier /*below*/, std::uint64_t /*pinned_from*/) {
+    return BlockIndex::none();
+  }
 
   virtual std::uint64_t deviations() const { return 0; }
 };

@@ -21,6 +21,7 @@ Engine::Limits limits_of(const Core::Config& config, const Policy& policy) {
   const std::uint32_t frames = Core::frames_of(config);
   Engine::Limits limits;
   limits.in_flight = std::clamp<std::uint32_t>(frames / 4, 2, config.queue_depth);
+  limits.lane = std::max<std::uint32_t>(limits.in_flight / (config.host_extents > 0 ? 4 : 2), 1);
   limits.reserve = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 1, 16) : 0;
   limits.read_ahead = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 0, 8) : 0;
   return limits;
@@ -34,7 +35,7 @@ std::uint64_t space_bytes(const Core::Config& config) { return config.blocks * c
 }  // namespace
 
 std::uint32_t Core::frames_of(const Config& config) {
-  const std::uint64_t tables = kFixedBytes + kTableSlackBytes;
+  const std::uint64_t tables = config.tables_in_budget ? kFixedBytes + kTableSlackBytes : 0;
   const std::uint64_t bytes = config.budget_bytes > tables ? config.budget_bytes - tables : 0;
   const std::uint64_t frames = bytes / config.block_bytes;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, kFramesMin, 1u << 26));
@@ -43,9 +44,9 @@ std::uint32_t Core::frames_of(const Config& config) {
 Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy)
     : config_(config),
       policy_(std::move(policy)),
-      table_(config.blocks, frames_of(config)),
+      table_(config.blocks, frames_of(config), config.host_extents),
       frames_(memory, frames_of(config)),
-      extents_(config.extents),
+      extents_(config.extents, config.host_extents),
       engine_(table_, frames_, extents_, memory, *policy_, limits_of(config, *policy_)),
       small_heap_(0, space_bytes(config) / 4, waiting_bytes_max(config)),
       large_heap_(space_bytes(config) / 4, space_bytes(config), waiting_bytes_max(config)),
@@ -76,7 +77,7 @@ Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   const BlockRange blocks = blocks_of(range->offset, range->bytes);
   // Every block must have a place even when nothing else can leave: a frame, or an extent.
   const std::uint32_t fresh = new_blocks(blocks);
-  const std::uint64_t places = std::uint64_t{frames_.limit()} + extents_limit_;
+  const std::uint64_t places = std::uint64_t{frames_.limit()} + extents_limit_ + config_.host_extents;
   if (live_blocks_ + fresh + 2 > places) {
     static_cast<void>(heap.free(range->offset));
     return Status::kNoMemory;
@@ -201,7 +202,8 @@ bool Core::launch_pending(std::uint64_t ticket, std::span<const Range> ranges) c
   return pending(ranges);
 }
 
-void Core::retire(std::uint64_t ticket) {
+void Core::retire(std::uint64_t ticket, std::uint64_t ran_ns) {
+  if (ran_ns > 0) policy_->ran(ran_ns);
   const auto found = std::find(running_.rbegin(), running_.rend(), ticket);
   if (found == running_.rend()) return;
   running_.erase(std::next(found).base());
@@ -238,7 +240,8 @@ void Core::fault(BlockIndex block) {
 std::uint32_t Core::extents_wanted() const {
   if (extents_.capacity() >= extents_limit_) return 0;
   // Room for what may be in flight, before it is needed.
-  const bool needed = live_blocks_ + kExtentStep > frames_.limit() && extents_.free() < kExtentStep / 2;
+  const bool needed = live_blocks_ + kExtentStep > frames_.limit() + config_.host_extents &&
+                      extents_.free(Tier::kFlash) < kExtentStep / 2;
   if (!needed && !engine_.flash_full()) return 0;
   return std::min(extents_limit_, extents_.capacity() + kExtentStep);
 }
@@ -246,7 +249,7 @@ std::uint32_t Core::extents_wanted() const {
 void Core::set_extents(std::uint32_t count, bool more_to_come) {
   extents_.set_capacity(count);
   if (!more_to_come) extents_limit_ = count;
-  if (extents_.free() > 0) engine_.extents_added();
+  if (extents_.free(Tier::kFlash) > 0) engine_.extents_added();
   apply_limit();
 }
 
@@ -260,12 +263,13 @@ void Core::set_small_bytes(std::uint64_t bytes, std::uint64_t kept) {
 std::uint64_t Core::table_bytes() const {
   const std::uint64_t blocks =
       (small_heap_.frontier() + large_heap_.frontier() - space_bytes(config_) / 4) / config_.block_bytes;
+  if (!config_.tables_in_budget) return 0;
   return kFixedBytes + (blocks + extents_.capacity()) * kTableBytesEach;
 }
 
 void Core::apply_limit() {
   // Tables grow between two looks at them, by less than this.
-  tables_applied_ = table_bytes() + kTableSlackBytes;
+  tables_applied_ = table_bytes() + (config_.tables_in_budget ? kTableSlackBytes : 0);
   const std::uint64_t other = small_kept_ + tables_applied_;
   const std::uint64_t frames = config_.budget_bytes > other ? (config_.budget_bytes - other) / config_.block_bytes : 0;
   frames_.set_limit(static_cast<std::uint32_t>(

@@ -34,6 +34,8 @@ class Core {
     std::uint32_t blocks = 0;        // size of the space
     std::uint32_t extents = 0;       // most blocks on flash
     std::uint32_t queue_depth = 32;  // of the flash queue
+    std::uint32_t host_extents = 0;  // blocks in host memory, where that is a tier of its own
+    bool tables_in_budget = true;    // false: the core's own memory is not of the device tier
   };
   // Bytes of the space.
   struct Range {
@@ -59,7 +61,8 @@ class Core {
   // and has not; of a launch larger than memory this is its beginning.
   std::uint64_t announce(std::uint64_t op, std::span<const Range> ranges);
   bool launch_pending(std::uint64_t ticket, std::span<const Range> ranges) const;
-  void retire(std::uint64_t ticket);
+  // `ran_ns`: how long it ran without its waits; 0: unknown.
+  void retire(std::uint64_t ticket, std::uint64_t ran_ns = 0);
   bool pending(std::span<const Range> ranges) const;
   void step();
 

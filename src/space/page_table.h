@@ -13,13 +13,14 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "base/tier.h"
 #include "space/block_state.h"
 
 namespace ebb {
 
 struct Block {            // all bits zero: an untouched block
   FrameIndex frame;       // valid exactly if has_frame(state)
-  ExtentIndex extent;     // the copy on flash: true for kOnFlash and kFetching, perhaps outdated for kResident
+  ExtentIndex extent;     // the copy below: true for kOnFlash and kFetching, perhaps outdated for kResident
   BlockIndex queue_next;  // links of the want queue that holds this block
   BlockIndex queue_previous;
   std::uint32_t live = 0;      // allocations that overlap the block; at 0 its content is dead
@@ -35,10 +36,16 @@ struct Block {            // all bits zero: an untouched block
 class PageTable {
  public:
   // The table of blocks is zeroed memory that the system provides as it is touched: a large space costs nothing.
-  PageTable(std::uint32_t blocks, std::uint32_t frames);
+  // Extents below `host_extents` are in host memory, the others on flash.
+  PageTable(std::uint32_t blocks, std::uint32_t frames, std::uint32_t host_extents = 0);
 
   std::uint32_t size() const { return size_; }
   std::uint32_t frames_max() const { return static_cast<std::uint32_t>(frames_.size()); }
+  bool has_host() const { return host_extents_ > 0; }
+  // Where a block's copy is; only for blocks that have one.
+  Tier tier_below(const Block& block) const {
+    return block.extent.value() < host_extents_ ? Tier::kHost : Tier::kFlash;
+  }
 
   Block& operator[](BlockIndex block) {
     EBB_DCHECK(block.value() < size_);
@@ -66,6 +73,7 @@ class PageTable {
 
   std::unique_ptr<Block[], Free> blocks_;
   std::uint32_t size_;
+  std::uint32_t host_extents_;
   std::vector<BlockIndex> frames_;
   std::array<std::uint32_t, kBlockStates> counts_{};
 };

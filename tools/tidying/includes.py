@@ -4,7 +4,7 @@ import re
 
 VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h"}  # value headers of include/ebb: for everyone
 CORE = {"base", "port", "space", "alloc", "plan", "move"}
-EVERYTHING = CORE | {"runtime", "mirror", "sim", "array", "facade", "drivers"}
+EVERYTHING = CORE | {"runtime", "trace", "bound", "mirror", "sim", "array", "facade", "drivers"}
 
 # Folder of src/ (or of the repository) to what it may include besides itself, std and the value headers. "facade" is
 # the rest of include/ebb, "drivers" all of src/drivers.
@@ -14,6 +14,8 @@ ALLOWED = {
     "space": {"base"},
     "alloc": {"base", "port"},
     "plan": {"base", "space"},
+    "trace": {"base", "plan"},
+    "bound": {"base", "plan"},
     # The engine asks a Policy what to evict, so it sees its interface; plan/ sees nothing of move/.
     "move": {"base", "port", "space", "alloc", "plan"},
     "runtime": CORE | {"facade"},
@@ -22,24 +24,26 @@ ALLOWED = {
     "drivers/uring": {"base", "port", "drivers/linux"},  # the flash file and what opening one takes
     "drivers/cuda": {"base", "port"},
     "drivers/opencl": {"base", "port"},
-    "sim": {"base", "port"},
+    "sim": {"base", "port", "plan"},
     "array": {"facade"},
     "adapters/torch": {"facade"},
-    "cli": {"facade", "drivers", "sim"},
+    "cli": {"facade", "drivers", "sim", "plan", "trace", "bound", "base"},
     "tests": EVERYTHING,
     "bench": EVERYTHING,
     "examples": {"facade"},
 }
 # Single files that may do more: the factory chooses drivers, the simulator runs the runtime.
 EXTRA = [(re.compile(r"^src/runtime/open\.cc$"), {"drivers"}),
-         (re.compile(r"^src/sim/simulator[^/]*$"), CORE | {"runtime", "facade"}),
+         (re.compile(r"^src/sim/(trace_)?simulator[^/]*$"), CORE | {"runtime", "facade"}),
          (re.compile(r"^src/sim/test/"), CORE | {"runtime", "facade"})]
 # Headers of a library to the only folders that may see it.
 SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conformance/")),
        (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),
        (re.compile(r"^CL/"), ("src/drivers/opencl/",)),
        (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("adapters/torch/",)),
-       (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/"))]
+       (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/")),
+       (re.compile(r"^(zlib|zstd)\.h"), ("src/trace/",)),
+       (re.compile(r"^coin/"), ("src/bound/",))]
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 

@@ -30,7 +30,7 @@ TEST(Policies, WithoutForesightTheMostRecentlyUsedIsWorthMost) {
   for (const char* name : {"on_demand", "window"}) {
     const auto policy = make_policy(name);
     EXPECT_LT(policy->keep(BlockIndex(1), older), policy->keep(BlockIndex(0), newer)) << name;
-    EXPECT_FALSE(policy->ahead(PageTable(4, 2)).block.valid()) << name;
+    EXPECT_FALSE(policy->ahead(PageTable(4, 2), Tier::kFlash).block.valid()) << name;
   }
 }
 
@@ -40,7 +40,7 @@ TEST(Policies, ForesightBeginsAsWindow) {
   older.last_use = 3;
   newer.last_use = 4;
   EXPECT_LT(policy->keep(BlockIndex(1), older), policy->keep(BlockIndex(0), newer));
-  EXPECT_FALSE(policy->ahead(PageTable(4, 2)).block.valid());
+  EXPECT_FALSE(policy->ahead(PageTable(4, 2), Tier::kFlash).block.valid());
 }
 
 }  // namespace

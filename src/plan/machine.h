@@ -1,0 +1,35 @@
+// Machine: the memories and links that a plan, a lower bound or a simulated run is made for. Plain values; the defaults
+// are the A100 machine of the G10 paper (Zhang et al., MICRO 2023, table 2).
+//
+//   device memory <== device link, each direction ==> host memory
+//                 <== device link, each direction ==> flash
+//
+// Invariant that every user of it keeps: traffic with flash passes the device link too, so that in each direction
+// flash and host traffic together never exceed the bandwidth of the device link.
+#pragma once
+
+#include <cstdint>
+
+namespace ebb {
+
+struct Machine {
+  std::uint64_t device_bytes = 40ull << 30;
+  std::uint64_t host_bytes = 128ull << 30;  // 0: no host tier
+
+  // Bytes a second (1 GB/s = 1e9). The device link, PCIe in the paper, has this much in each direction at once, and so
+  // does host memory behind it.
+  double device_link_bps = 15.754e9;
+  double flash_read_bps = 3.2e9;   // 0: nothing can come back from flash
+  double flash_write_bps = 3.2e9;  // 0: no flash tier
+
+  // What one transfer, one page fault and one launch cost besides bytes and kernel time, in nanoseconds.
+  std::uint64_t link_latency_ns = 0;
+  std::uint64_t flash_latency_ns = 0;
+  std::uint64_t fault_ns = 0;
+  std::uint64_t launch_cpu_ns = 0;
+
+  bool has_host() const { return host_bytes > 0 && device_link_bps > 0; }
+  bool has_flash() const { return flash_read_bps > 0 && flash_write_bps > 0 && device_link_bps > 0; }
+};
+
+}  // namespace ebb

@@ -1,0 +1,83 @@
+// Trace: what one iteration of a program does to memory: launches in program order, with the tensors that they touch.
+// The content of an `ebb-trace` file (docs/trace.md), or of a recording of a real run. Tensors are named by their
+// index here; the ids that a file gave them are kept for people.
+//
+// Pure data, owned by whoever made it. Invariant: check() finds nothing; every use names a tensor, spans lie within uses.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ebb {
+
+struct Trace {
+  using TensorIndex = std::uint32_t;
+  using LaunchIndex = std::uint32_t;
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();  // of a duration
+
+  // What a trace may hold at most, so that sums of bytes and times over it stay far from 2^64 - 1 in practice and what a
+  // reader allocates has a bound.
+  static constexpr std::uint64_t kIdMax = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 56;
+  static constexpr std::uint64_t kNsMax = std::uint64_t{1} << 56;
+  static constexpr std::uint64_t kBatchMax = std::uint64_t{1} << 56;
+  static constexpr std::size_t kLinesMax = std::size_t{1} << 24;  // of tensors, launches and the other lines together
+  static constexpr std::size_t kUsesMax = std::size_t{1} << 28;
+
+  enum class Kind : std::uint8_t { kWeight, kGradient, kOptimizer, kInput, kActivation, kWorkspace, kOther };
+
+  struct Tensor {
+    std::uint32_t id = 0;
+    Kind kind = Kind::kOther;
+    bool persistent = false;  // lives across iterations
+    std::uint64_t bytes = 0;
+    // Explicit `alloc` and `free` lines: before which launch they stand (launches.size(): after the last); kNone: the
+    // tensor is born at its first launch, or dies after its last.
+    LaunchIndex allocated_before = kNone;
+    LaunchIndex freed_before = kNone;
+  };
+  struct Launch {
+    std::uint32_t op = 0;  // index into ops
+    std::uint32_t first_use = 0;
+    std::uint32_t reads = 0;  // uses[first_use, first_use + reads) are read, the next `writes` are written
+    std::uint32_t writes = 0;
+    std::uint64_t ns = kUnknown;  // how long the kernel runs with all its tensors in device memory
+  };
+
+  // The header, for people: empty if the file did not say.
+  std::string model, source, device;
+  std::uint64_t batch = 0;
+
+  std::vector<std::string> ops;
+  std::vector<Tensor> tensors;
+  std::vector<Launch> launches;
+  std::vector<TensorIndex> uses;
+  std::vector<LaunchIndex> steps;  // where iterations end: before which launch; launches.size() if after the last
+
+  std::span<const TensorIndex> reads(const Launch& launch) const {
+    return std::span(uses).subspan(launch.first_use, launch.reads);
+  }
+  std::span<const TensorIndex> writes(const Launch& launch) const {
+    return std::span(uses).subspan(launch.first_use + launch.reads, launch.writes);
+  }
+  // Reads and writes; a tensor updated in place is in it twice.
+  std::span<const TensorIndex> touched(const Launch& launch) const {
+    return std::span(uses).subspan(launch.first_use, launch.reads + launch.writes);
+  }
+};
+
+inline constexpr std::uint8_t kTraceKinds = 7;
+
+// "weight", "gradient", ...: as in the files.
+const char* name(Trace::Kind kind);
+
+// Whether the trace keeps what its types cannot say: uses and spans in range, ids unique, limits held, every tensor
+// used only between its `alloc` and its `free`, persistent ones with neither, iterations that are not empty. Returns ""
+// or one sentence that says what is wrong.
+std::string check(const Trace& trace);
+
+}  // namespace ebb

@@ -1,0 +1,292 @@
+// See trace_simulator.h.
+#include "sim/trace_simulator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "base/check.h"
+#include "ebb/status.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
+// Blocks that a device faults for at once, before it needs an answer.
+constexpr std::uint32_t kFaultsAtOnce = 32;
+
+std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t block_bytes) {
+  return (bytes + block_bytes - 1) / block_bytes;
+}
+
+Core::Config config_for(const Trace& trace, const TraceSimulator::Options& options) {
+  std::uint64_t blocks = 64;
+  for (const Trace::Tensor& tensor : trace.tensors) blocks += blocks_for(tensor.bytes, options.block_bytes) + 1;
+  if (blocks > (1u << 27)) {
+    throw Error(Status::kInvalid, "the trace has too many blocks to simulate; use larger ones: --block");
+  }
+  const std::uint64_t host =
+      options.machine.has_host() ? std::min(options.machine.host_bytes / options.block_bytes, 2 * blocks) : 0;
+  Core::Config config;
+  config.block_bytes = options.block_bytes;
+  config.budget_bytes = options.machine.device_bytes;
+  // A quarter of the space is for small tensors; sizes that do not fit into freed ranges take fresh addresses.
+  config.blocks = static_cast<std::uint32_t>((16 * blocks + 3) / 4 * 4);
+  config.extents = options.machine.has_flash() ? static_cast<std::uint32_t>(2 * blocks) : 0;
+  config.host_extents = static_cast<std::uint32_t>(host);
+  config.queue_depth = 32;
+  config.tables_in_budget = false;
+  return config;
+}
+
+}  // namespace
+
+TraceSimulator::TraceSimulator(const Trace& trace, std::unique_ptr<Policy> policy, const Options& options)
+    : trace_(trace),
+      options_(options),
+      born_(trace.launches.size() + 1),
+      dead_(trace.launches.size() + 1),
+      placed_(trace.tensors.size()),
+      config_(config_for(trace, options)),
+      core_(config_, memory_, std::move(policy)),
+      versions_(Core::frames_of(config_)),
+      lanes_(options.machine, options.block_bytes, config_.host_extents, options.timing == Timing::kStrict, versions_,
+             clock_) {
+  core_.set_extents(config_.extents, false);
+  std::vector<Trace::LaunchIndex> first(trace.tensors.size(), Trace::kNone);
+  std::vector<Trace::LaunchIndex> last(trace.tensors.size(), Trace::kNone);
+  for (Trace::LaunchIndex i = 0; i < trace.launches.size(); ++i) {
+    if (trace.launches[i].ns == Trace::kUnknown) {
+      throw Error(Status::kInvalid, "launch " + std::to_string(i) + " (" + trace.ops[trace.launches[i].op] +
+                                        ") has no duration (\"ns\"); record the trace with timing");
+    }
+    for (const Trace::TensorIndex tensor : trace.touched(trace.launches[i])) {
+      if (first[tensor] == Trace::kNone) first[tensor] = i;
+      last[tensor] = i;
+    }
+  }
+  for (Trace::TensorIndex i = 0; i < trace.tensors.size(); ++i) {
+    const Trace::Tensor& tensor = trace.tensors[i];
+    if (tensor.persistent || (first[i] == Trace::kNone && tensor.allocated_before == Trace::kNone)) continue;
+    born_[tensor.allocated_before != Trace::kNone ? tensor.allocated_before : first[i]].push_back(i);
+    dead_[tensor.freed_before != Trace::kNone ? tensor.freed_before : last[i] + 1].push_back(i);
+  }
+}
+
+BlockRange TraceSimulator::blocks_of(Trace::TensorIndex tensor) const {
+  return core_.blocks_of(placed_[tensor].offset, trace_.tensors[tensor].bytes);
+}
+
+void TraceSimulator::allocate(Trace::TensorIndex tensor) {
+  const std::uint64_t bytes = std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1);
+  if (core_.allocate(bytes, placed_[tensor].offset) != Status::kOk) {
+    throw Error(Status::kNoMemory, "the trace does not fit: device, host and flash together are too small at tensor " +
+                                       std::to_string(trace_.tensors[tensor].id));
+  }
+  placed_[tensor].live = true;
+  flow();
+}
+
+void TraceSimulator::free(Trace::TensorIndex tensor) {
+  core_.deallocate(placed_[tensor].offset);
+  placed_[tensor].live = false;
+}
+
+// As a program makes its weights: one after the other, what does not fit leaves.
+void TraceSimulator::make_persistent() {
+  for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
+    if (!trace_.tensors[i].persistent) continue;
+    allocate(i);
+    Iteration ignored;
+    touch(blocks_of(i), ignored);
+    const BlockRange blocks = blocks_of(i);
+    for (BlockIndex block = blocks.first; block != blocks.end(); block = block.next()) {
+      if (const FrameIndex frame = core_.table()[block].frame; frame.valid()) versions_.change(frame);
+    }
+  }
+  while (advance(kForever)) {
+  }
+}
+
+std::vector<TraceSimulator::Iteration> TraceSimulator::run() {
+  make_persistent();
+  std::vector<Iteration> results(options_.iterations);
+  for (Iteration& result : results) iterate(result);
+  return results;
+}
+
+void TraceSimulator::iterate(Iteration& result) {
+  const std::uint64_t start_ns = clock_.now_ns();
+  const std::uint64_t wasted = core_.engine().counters().wasted;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) result.lanes[lane] = lanes_.use(static_cast<Lane>(lane));
+  for (Trace::LaunchIndex i = 0; i <= trace_.launches.size(); ++i) {
+    for (const Trace::TensorIndex tensor : dead_[i]) free(tensor);
+    for (const Trace::TensorIndex tensor : born_[i]) allocate(tensor);
+    if (i < trace_.launches.size()) launch(i, result);
+  }
+  core_.step();
+  core_.pump();
+  flow();
+  result.ns = clock_.now_ns() - start_ns;
+  result.wasted_blocks = core_.engine().counters().wasted - wasted;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    LaneQueue::LaneUse& use = result.lanes[lane];
+    const LaneQueue::LaneUse& now = lanes_.use(static_cast<Lane>(lane));
+    use = {now.bytes - use.bytes, now.busy_ns - use.busy_ns};
+  }
+}
+
+std::uint64_t TraceSimulator::duration_ns(Trace::LaunchIndex index) const {
+  const std::uint64_t ns = trace_.launches[index].ns;
+  if (!options_.vary) return ns;
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) * options_.vary(index)));
+}
+
+void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
+  const Trace::Launch& launch = trace_.launches[index];
+  ranges_.clear();
+  for (const Trace::TensorIndex tensor : trace_.touched(launch)) {
+    const std::uint64_t offset = placed_[tensor].offset;
+    const bool seen = std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& r) { return r.offset == offset; });
+    if (!seen) ranges_.push_back({offset, std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1), offset, true, 0});
+  }
+  const std::uint64_t ns = duration_ns(index);
+  result.ideal_ns += ns;
+  const std::uint64_t start_ns = clock_.now_ns();
+  const bool artifact = options_.timing == Timing::kArtifact;
+  const Missed missed = artifact ? count_missing(launch) : Missed{};
+  const std::uint64_t ticket = core_.announce(launch.op, ranges_);
+  core_.pump();
+  flow();
+  wait_for(ticket, result);
+  touch_all(launch, result);
+  write_all(launch);
+  std::uint64_t end_ns = clock_.now_ns() + ns + options_.machine.launch_cpu_ns;
+  if (artifact) end_ns = std::max(clock_.now_ns(), start_ns + ns + surcharge_ns(missed));
+  while (advance(end_ns)) {
+  }
+  core_.retire(ticket, ns);
+  core_.pump();
+  flow();
+}
+
+// Until what was announced is there, or nothing more is on its way.
+void TraceSimulator::wait_for(std::uint64_t ticket, Iteration& result) {
+  while (core_.launch_pending(ticket, ranges_)) {
+    const std::uint64_t before_ns = clock_.now_ns();
+    const Cause why = cause();
+    if (!advance(kForever)) return;
+    result.stall_ns[static_cast<std::size_t>(why)] += clock_.now_ns() - before_ns;
+  }
+}
+
+TraceSimulator::Cause TraceSimulator::cause() const {
+  bool fetching = false;
+  bool late = true;
+  for (const Core::Range& range : ranges_) {
+    const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      const Block& block = core_.table()[i];
+      if (block.state != BlockState::kFetching) continue;
+      fetching = true;
+      late &= block.prefetched;
+    }
+  }
+  return !fetching ? Cause::kNoFrame : late ? Cause::kLate : Cause::kFetch;
+}
+
+void TraceSimulator::touch_all(const Trace::Launch& launch, Iteration& result) {
+  for (const Trace::TensorIndex tensor : trace_.touched(launch)) touch(blocks_of(tensor), result);
+}
+
+// The device works through the blocks in order; some absent ones at once.
+void TraceSimulator::touch(BlockRange blocks, Iteration& result) {
+  BlockIndex next = blocks.first;
+  while (next != blocks.end()) {
+    faulted_.clear();
+    for (; next != blocks.end() && faulted_.size() < kFaultsAtOnce; next = next.next()) {
+      if (core_.table()[next].state == BlockState::kResident) continue;
+      faulted_.push_back(next);
+      core_.fault(next);
+    }
+    if (faulted_.empty()) continue;
+    result.faults += faulted_.size();
+    const std::uint64_t before_ns = clock_.now_ns();
+    core_.pump();
+    flow();
+    const auto waits = [&] {
+      return std::any_of(faulted_.begin(), faulted_.end(),
+                         [&](BlockIndex i) { return core_.table()[i].awaited || core_.engine().pending(i); });
+    };
+    while (waits()) {
+      if (advance(kForever)) continue;
+      EBB_CHECK(core_.engine().starved().valid());
+      throw Error(Status::kNoMemory, "the trace cannot run: a launch needs a block and nothing can leave device memory");
+    }
+    while (advance(before_ns + options_.machine.fault_ns)) {
+    }
+    result.stall_ns[static_cast<std::size_t>(Cause::kFault)] += clock_.now_ns() - before_ns;
+  }
+}
+
+void TraceSimulator::write_all(const Trace::Launch& launch) {
+  for (const Trace::TensorIndex tensor : trace_.writes(launch)) {
+    const BlockRange blocks = blocks_of(tensor);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      const Block& block = core_.table()[i];
+      if (block.state == BlockState::kResident) versions_.change(block.frame);
+    }
+  }
+}
+
+TraceSimulator::Missed TraceSimulator::count_missing(const Trace::Launch& launch) const {
+  Missed missed;
+  for (const Trace::TensorIndex tensor : trace_.touched(launch)) {
+    const BlockRange blocks = blocks_of(tensor);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      const Block& block = core_.table()[i];
+      if (block.state == BlockState::kUntouched) ++missed.fresh;
+      if (block.state != BlockState::kOnFlash) continue;
+      ++(core_.table().tier_below(block) == Tier::kHost ? missed.host : missed.flash);
+    }
+  }
+  return missed;
+}
+
+// What the artifact adds for page faults (its integer division makes the measured fault times vanish).
+std::uint64_t TraceSimulator::surcharge_ns(const Missed& missed) const {
+  const auto bytes = static_cast<double>(options_.block_bytes);
+  const Machine& machine = options_.machine;
+  const double flash = machine.has_flash() ? static_cast<double>(missed.flash) * bytes / machine.flash_read_bps : 0;
+  const double link = static_cast<double>(missed.host + missed.fresh) * bytes / machine.device_link_bps;
+  return static_cast<std::uint64_t>(std::llround(std::max(flash, link) * 1e9));
+}
+
+// Hands every request to its lane.
+void TraceSimulator::flow() {
+  std::array<FlashRequest, 16> requests;
+  for (std::size_t taken = core_.take_requests(requests); taken > 0; taken = core_.take_requests(requests)) {
+    lanes_.submit(std::span(requests).first(taken));
+  }
+}
+
+// To the next completion, at most to `until_ns`; false when that was reached, or nothing is under way.
+bool TraceSimulator::advance(std::uint64_t until_ns) {
+  flow();
+  if (lanes_.idle() || lanes_.next_ns() > until_ns) {
+    if (until_ns != kForever) clock_.advance_to(until_ns);
+    return false;
+  }
+  lanes_.wait(std::chrono::nanoseconds::max());
+  std::array<FlashCompletion, LaneQueue::kDepth> completions;
+  const std::size_t count = lanes_.poll(completions);
+  for (const FlashCompletion& completion : std::span(completions).first(count)) core_.complete(completion);
+  if (count > 0) {
+    core_.pump();
+    flow();
+  }
+  return true;
+}
+
+}  // namespace ebb

@@ -1,0 +1,114 @@
+// TraceSimulator: runs a trace on a simulated machine with the real core: the same page table, policies and transfer
+// engine that run programs, on lanes in virtual time (lane_queue.h). Nothing but time is simulated.
+//
+// Timing::kStrict: a launch starts when its last block has arrived. Timing::kArtifact, to compare with the published
+// simulator of G10: a launch runs while it waits for its late blocks, blocks that nobody had asked for are charged at
+// the bandwidth of their lane, and every eviction is a full write.
+//
+// One thread, deterministic; a simulator runs one trace once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "plan/machine.h"
+#include "plan/trace.h"
+#include "runtime/core.h"
+#include "sim/event_queue.h"
+#include "sim/lane_queue.h"
+
+namespace ebb {
+
+class TraceSimulator {
+ public:
+  enum class Timing : std::uint8_t { kStrict, kArtifact };
+  struct Options {
+    Machine machine;
+    std::uint64_t block_bytes = 2ull << 20;
+    Timing timing = Timing::kStrict;
+    std::uint32_t iterations = 3;
+    // Multiplies the duration of launch k after planning; null: as in the trace.
+    std::function<double(std::size_t)> vary;
+  };
+  enum class Cause : std::uint8_t {
+    kFault,    // touched without having been asked for
+    kFetch,    // asked for when the launch needed it: not fetched ahead
+    kLate,     // fetched ahead, but not early enough
+    kNoFrame,  // no frame was free: something had to leave first
+  };
+  static constexpr std::size_t kCauses = 4;
+  struct Iteration {
+    std::uint64_t ns = 0;
+    std::uint64_t ideal_ns = 0;
+    std::array<std::uint64_t, kCauses> stall_ns{};
+    std::array<LaneQueue::LaneUse, kLanes> lanes{};
+    std::uint64_t faults = 0;
+    std::uint64_t wasted_blocks = 0;
+  };
+
+  // Throws Error if the trace cannot run on this machine: a launch without a duration, nowhere to put what does not fit.
+  TraceSimulator(const Trace& trace, std::unique_ptr<Policy> policy, const Options& options);
+
+  // One result an iteration; the first starts with the persistent tensors made, in the order of their declaration.
+  std::vector<Iteration> run();
+  const Core& core() const { return core_; }
+
+ private:
+  // Frames without bytes.
+  class Memory final : public BackingMemory {
+   public:
+    Status create(FrameIndex) override { return Status::kOk; }
+    void destroy(FrameIndex) override {}
+    void attach(FrameIndex, BlockIndex) override {}
+    Status detach(BlockIndex, FrameIndex) override { return Status::kOk; }
+    void wake(BlockIndex) override {}
+    void fail(BlockIndex) override {}
+    void forget_failure(BlockIndex) override {}
+    std::span<std::byte> home(FrameIndex) override { return {}; }
+  };
+  struct Placed {
+    std::uint64_t offset = 0;
+    bool live = false;
+  };
+  // Blocks that a launch missed when it was announced, by where they were.
+  struct Missed {
+    std::uint64_t host = 0, flash = 0, fresh = 0;
+  };
+
+  void make_persistent();
+  void allocate(Trace::TensorIndex tensor);
+  void free(Trace::TensorIndex tensor);
+  void iterate(Iteration& result);
+  void launch(Trace::LaunchIndex index, Iteration& result);
+  void wait_for(std::uint64_t ticket, Iteration& result);
+  void touch_all(const Trace::Launch& launch, Iteration& result);
+  void touch(BlockRange blocks, Iteration& result);
+  void write_all(const Trace::Launch& launch);
+  Missed count_missing(const Trace::Launch& launch) const;
+  std::uint64_t surcharge_ns(const Missed& missed) const;
+  std::uint64_t duration_ns(Trace::LaunchIndex index) const;
+  Cause cause() const;
+  void flow();
+  bool advance(std::uint64_t until_ns);
+  BlockRange blocks_of(Trace::TensorIndex tensor) const;
+
+  const Trace& trace_;
+  Options options_;
+  std::vector<std::vector<Trace::TensorIndex>> born_;  // by launch; one more for what is freed after the last
+  std::vector<std::vector<Trace::TensorIndex>> dead_;
+  std::vector<Placed> placed_;
+  Memory memory_;
+  VirtualClock clock_;
+  Core::Config config_;
+  Core core_;
+  FrameVersions versions_;
+  LaneQueue lanes_;
+  std::vector<Core::Range> ranges_;
+  std::vector<BlockIndex> faulted_;
+};
+
+}  // namespace ebb
