@@ -32,9 +32,9 @@ class Engine {
  public:
   struct Limits {
     std::uint32_t in_flight = 32;  // transfers at once
-    std::uint32_t lane = 16;       // of them, those in one lane that nobody waits for
     std::uint32_t reserve = 0;     // frames kept free, so that nobody waits for a write
     std::uint32_t read_ahead = 0;  // blocks after a faulting one that are wanted too
+    std::uint32_t lane = 16;       // of the transfers, those in one lane that nobody waits for
   };
   struct Counters {
     std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0, wasted = 0;  // blocks

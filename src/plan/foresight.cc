@@ -6,163 +6,138 @@
 namespace ebb {
 namespace {
 
-constexpr std::uint64_t kHorizon = 1ull << 50;  // later than any event
-constexpr std::uint64_t kFar = kHorizon - 1;    // not needed again, as far as is known
-
-// How far ahead an event of the program is looked for, if it is not the one expected. Launches are telling; sizes of
-// allocations repeat.
-constexpr Recording::Position kLaunchWindow = 256;
-constexpr Recording::Position kAllocationWindow = 16;
-constexpr std::uint32_t kMissesMax = 64;  // in a row: the program does something else
 // The search starts again from the cursor every so many launches, to account for what has been used up by then.
 constexpr std::uint32_t kRestartEvery = 32;
 constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
 
+// Makes room for one more entry, here, where memory may be allocated.
+template <typename T>
+void make_room(std::vector<T>& queue, std::size_t entries) {
+  if (queue.capacity() < entries) queue.reserve(2 * entries);
+}
+
+constexpr auto kNeededLast = [](const auto& left, const auto& right) { return left.before < right.before; };
+constexpr auto kNeededFirst = [](const auto& left, const auto& right) { return left.before > right.before; };
+constexpr auto kReturnsFirst = [](const auto& left, const auto& right) { return left.return_from > right.return_from; };
+
 }  // namespace
 
-void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
-  // The rest is for blocks on their way out, for the reserve, and for what the program does differently this time: a
-  // block that has to leave again before its use was fetched for nothing.
-  block_bytes_ = block_bytes;
-  demand_bytes_max_ = block_bytes * frames / 4 * 3;
-}
-
-void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
-  next_serial_ = allocation + 1;
-  live_[allocation] = blocks;
-  cover(blocks);
-  recording_.add_allocation(allocation, bytes);
-  if (!following_) return;
-  const Position position = match(Recording::allocation_signature(bytes), false);
-  std::uint64_t when = kFar;
-  if (position != Recording::kNever) {
-    const std::uint32_t reference = plan_.event(position).reference;
-    bound_[reference] = allocation;
-    if (const Position first = plan_.reference(reference).first; first != Recording::kNever) when = base_ + first;
-  }
-  see_use(blocks, when);
-}
-
-// Room in the tables by block, before they are needed where nothing may be allocated.
-void Foresight::cover(BlockRange blocks) {
-  if (blocks.end().value() <= next_use_.size()) return;
-  next_use_.resize(blocks.end().value() + std::size_t{1024}, kFar);
-  demanded_block_in_.resize(next_use_.size(), 0);
-}
-
-void Foresight::freed(std::uint64_t allocation) {
-  live_.erase(allocation);
-  recording_.add_free(allocation);
-}
-
-void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
-  if (touches.empty()) return;
-  first_blocks_.clear();
-  for (const Touch& touch : touches) first_blocks_.push_back(live_.at(touch.allocation).first);
-  recording_.add_launch(op, touches, first_blocks_);
-  if (!following_) return;
-  const Position position = match(Recording::launch_signature(op, touches.size()), true);
-  if (position == Recording::kNever) return;
-  const auto uses = plan_.uses(plan_.event(position));
-  for (std::size_t i = 0; i < touches.size(); ++i) {
-    bound_[uses[i].reference] = touches[i].allocation;
-    see_use(touches[i].blocks, next_use_after(uses[i]));
-  }
-  if (++launches_since_restart_ >= kRestartEvery || scan_ < cursor_) restart_scan();
-}
-
-Recording::Position Foresight::match(std::uint64_t signature, bool launch) {
-  const Position window = launch ? kLaunchWindow : kAllocationWindow;
-  const Position end = std::min(plan_.size(), cursor_ + window);
-  for (Position position = cursor_; position < end; ++position) {
-    if (plan_.event(position).signature != signature) continue;
-    cursor_ = position + 1;
-    misses_ = 0;
-    return position;
-  }
-  if (++misses_ >= kMissesMax) {
-    following_ = false;
-    ++deviations_;
-  }
-  return Recording::kNever;
-}
-
-// When the allocation is needed after this use: later in the iteration, or in the next one.
-std::uint64_t Foresight::next_use_after(const Recording::Use& use) const {
-  if (use.next != Recording::kNever) return base_ + use.next;
-  const Recording::Reference& reference = plan_.reference(use.reference);
-  const Position next = reference.serial < plan_.start() ? reference.first : plan_.first_use_after(reference.serial);
-  return next == Recording::kNever ? kFar : base_ + plan_.size() + next;
-}
-
-// A block may hold several allocations: the earliest use counts, until it has passed.
-void Foresight::see_use(BlockRange blocks, std::uint64_t when) {
-  const std::uint64_t now = base_ + cursor_;
-  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-    std::uint64_t& next = next_use_[i.value()];
-    next = next < now || next == kFar ? when : std::min(next, when);
-  }
-}
-
-void Foresight::step() {
-  const std::uint64_t start = recording_.start();
-  std::swap(plan_, recording_);
-  base_ += plan_.size();
-  cursor_ = 0;
-  misses_ = 0;
-  recording_.begin(next_serial_, start);
-  following_ = plan_.usable();
-  bound_.assign(plan_.references(), 0);
-  demanded_.assign(plan_.references(), 0);
+void Foresight::began(bool changed) {
   restart_scan();
-  if (following_) rebuild();
+  demanded_.assign(plan().references(), 0);
+  if (!changed || !following()) return;
+  PlanLimits limits;
+  limits.block_bytes = block_bytes();
+  limits.frames = frames() > pace().frames_in_transit ? frames() - pace().frames_in_transit : 1;
+  limits.host_blocks = pace().host_blocks;
+  limits.host_in_ns = pace().host_in_ns;
+  limits.flash_in_ns = pace().flash_in_ns;
+  absences_ = make_plan(plan(), limits);
 }
 
-// At the start of an iteration: when each allocation that lives is needed.
-void Foresight::rebuild() {
-  std::fill(next_use_.begin(), next_use_.end(), kFar);
-  for (const auto& [serial, blocks] : live_) {
-    Position first = Recording::kNever;
-    if (serial >= plan_.start()) {
-      first = plan_.first_use_after(serial);
-    } else if (const std::uint32_t reference = plan_.find(serial); reference != Recording::kNone) {
-      first = plan_.reference(reference).first;
+void Foresight::matched(Position position, std::span<const Touch> touches) {
+  away_until_.resize(blocks_seen(), 0);
+  destination_.resize(blocks_seen(), Tier::kHost);
+  demanded_block_in_.resize(blocks_seen(), 0);
+  const Recording::Event& event = plan().event(position);
+  for (std::uint32_t i = 0; i < touches.size(); ++i) {
+    const std::uint32_t use = event.first_use + i;
+    if (use >= absences_.by_use.size() || absences_.by_use[use] == Plan::kStays) continue;
+    const Plan::Absence& absence = absences_.absences[absences_.by_use[use]];
+    const BlockRange all = blocks_of(touches[i].allocation);
+    const std::uint32_t count = std::min(absence.blocks, all.count);
+    Journey journey;
+    journey.before = base() + absence.before;
+    journey.return_from = base() + absence.return_from;
+    journey.allocation = touches[i].allocation;
+    journey.blocks = {BlockIndex(all.end().value() - count), count};
+    journey.tier = absence.tier;
+    journey.left_at = position;
+    idle_.push_back(journey);
+  }
+  const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + touches.size();
+  for (auto& queue : leaving_) make_room(queue, entries);
+  for (auto& queue : returning_) make_room(queue, entries + queue.size());
+  make_room(idle_, entries);
+  wake_up(position);
+  if (++launches_since_restart_ >= kRestartEvery || scan_ < cursor()) restart_scan();
+}
+
+// The cursor has moved: launches are over, and what is away may return.
+void Foresight::wake_up(Position position) {
+  std::size_t kept = 0;
+  for (const Journey& journey : idle_) {
+    if (journey.left_at == position) {
+      idle_[kept++] = journey;
+      continue;
     }
-    if (first != Recording::kNever) see_use(blocks, base_ + first);
+    auto& queue = leaving_[index(journey.tier)];
+    queue.push_back(journey);
+    std::push_heap(queue.begin(), queue.end(), kNeededLast);
+    away_.push_back(journey);
+    std::push_heap(away_.begin(), away_.end(), kReturnsFirst);
+    for (BlockIndex i = journey.blocks.first; i != journey.blocks.end(); i = i.next()) {
+      away_until_[i.value()] = journey.return_from;
+      destination_[i.value()] = journey.tier;
+    }
+  }
+  idle_.resize(kept);
+  while (!away_.empty() && away_.front().return_from <= now()) {
+    std::pop_heap(away_.begin(), away_.end(), kReturnsFirst);
+    auto& queue = returning_[index(away_.back().tier)];
+    queue.push_back(away_.back());
+    std::push_heap(queue.begin(), queue.end(), kNeededFirst);
+    away_.pop_back();
   }
 }
 
-std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
-  if (!following_) return block.last_use;
-  if (index.value() >= next_use_.size()) return kHorizon - kFar;
-  // A use that was expected and did not come tells nothing.
-  const std::uint64_t next = next_use_[index.value()];
-  return kHorizon - (next + 1 < base_ + cursor_ ? kFar : next);
+Tier Foresight::destination(BlockIndex block) const {
+  return block.value() < destination_.size() ? destination_[block.value()] : Tier::kHost;
 }
 
-// The serial that a reference of the plan has in this iteration, or in the next; 0 if it is not known yet.
-std::uint64_t Foresight::resolve(std::uint32_t index, bool next_iteration) const {
-  const Recording::Reference& reference = plan_.reference(index);
-  if (!next_iteration && bound_[index] != 0) return bound_[index];
-  if (reference.serial >= plan_.start()) return 0;
-  if (live_.contains(reference.serial)) return reference.serial;
-  if (reference.serial < plan_.previous_start()) return 0;
-  const std::uint64_t counted = reference.serial - plan_.previous_start();
-  return (next_iteration ? recording_.start() : plan_.start()) + counted;
+BlockIndex Foresight::behind(const PageTable& table, Tier below, std::uint64_t pinned_from) {
+  auto& queue = leaving_[index(below)];
+  while (!queue.empty()) {
+    Journey& journey = queue.front();
+    const bool pointless = journey.return_from <= now() || blocks_of(journey.allocation).count == 0;
+    while (!pointless && journey.done < journey.blocks.count) {
+      const BlockIndex block(journey.blocks.end().value() - 1 - journey.done);
+      const bool resident = table[block].state == BlockState::kResident && table[block].queue == 0;
+      if (resident && table[block].last_use >= pinned_from) return BlockIndex::none();
+      ++journey.done;
+      // Another tensor may share the block.
+      if (resident && next_use(block) >= journey.before) return block;
+    }
+    std::pop_heap(queue.begin(), queue.end(), kNeededLast);
+    queue.pop_back();
+  }
+  return BlockIndex::none();
 }
 
-BlockRange Foresight::blocks_of(const Recording::Use& use, bool next_iteration) const {
-  const std::uint64_t serial = resolve(use.reference, next_iteration);
-  const auto found = serial == 0 ? live_.end() : live_.find(serial);
-  if (found == live_.end()) return {};
-  const BlockRange all = found->second;
-  const std::uint32_t first = std::min(use.first_block, all.count);
-  return {BlockIndex(all.first.value() + first), std::min(use.blocks, all.count - first)};
+Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
+  if (!following()) return {};
+  const Ahead next = planned(table, below);
+  return next.block.valid() ? next : unplanned(table);
+}
+
+Policy::Ahead Foresight::planned(const PageTable& table, Tier below) {
+  auto& queue = returning_[index(below)];
+  while (!queue.empty()) {
+    Journey& journey = queue.front();
+    const bool pointless = journey.before < now() || blocks_of(journey.allocation).count == 0;
+    for (; !pointless && journey.done < journey.blocks.count; ++journey.done) {
+      const BlockIndex block(journey.blocks.first.value() + journey.done);
+      if (table[block].state == BlockState::kOnFlash && table[block].queue == 0) return {block, 0};
+    }
+    std::pop_heap(queue.begin(), queue.end(), kNeededFirst);
+    queue.pop_back();
+  }
+  return {};
 }
 
 void Foresight::restart_scan() {
   launches_since_restart_ = 0;
-  scan_ = cursor_;
+  scan_ = cursor();
   scan_use_ = 0;
   ++scan_number_;
   present_bytes_ = 0;
@@ -174,7 +149,7 @@ void Foresight::restart_scan() {
 bool Foresight::demand(std::uint32_t reference, std::uint64_t bytes) {
   std::uint64_t& demanded = demanded_[reference];
   if (bytes <= demanded) return true;
-  if (demand_bytes_ + bytes - demanded > demand_bytes_max_) return false;
+  if (demand_bytes_ + bytes - demanded > demand_bytes_max()) return false;
   demand_bytes_ += bytes - demanded;
   demanded = bytes;
   return true;
@@ -185,9 +160,9 @@ bool Foresight::demand(std::uint32_t reference, BlockRange blocks) {
   if (blocks.count == 0) return true;
   std::uint64_t more = 0;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-    more += demanded_block_in_[i.value()] == scan_number_ ? 0 : block_bytes_;
+    more += demanded_block_in_[i.value()] == scan_number_ ? 0 : block_bytes();
   }
-  if (std::max(present_bytes_, demand_bytes_) + more > demand_bytes_max_) return false;
+  if (std::max(present_bytes_, demand_bytes_) + more > demand_bytes_max()) return false;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) demanded_block_in_[i.value()] = scan_number_;
   present_bytes_ += more;
   demand_bytes_ += more;
@@ -200,30 +175,30 @@ void Foresight::release(std::uint32_t reference) {
   demanded_[reference] = 0;
 }
 
-Policy::Ahead Foresight::ahead(const PageTable& table, Tier /*below*/) {
-  if (!following_) return {};
-  const std::uint64_t size = plan_.size();
-  for (std::uint32_t events = 0; events < kScanEventsMax && scan_ < cursor_ + size; ++events, ++scan_) {
+// Blocks that are absent without a plan, in the order of their next use.
+Policy::Ahead Foresight::unplanned(const PageTable& table) {
+  const std::uint64_t size = plan().size();
+  for (std::uint32_t events = 0; events < kScanEventsMax && scan_ < cursor() + size; ++events, ++scan_) {
     const bool next_iteration = scan_ >= size;
-    const Recording::Event& event = plan_.event(static_cast<Position>(next_iteration ? scan_ - size : scan_));
+    const Recording::Event& event = plan().event(static_cast<Position>(next_iteration ? scan_ - size : scan_));
     if (event.kind == Recording::Kind::kFree) {
       release(event.reference);
       continue;
     }
     if (event.kind == Recording::Kind::kAllocation) {
-      if (!demand(event.reference, plan_.reference(event.reference).bytes)) return {};
+      if (!demand(event.reference, plan().reference(event.reference).bytes)) return {};
       continue;
     }
-    const auto uses = plan_.uses(event);
+    const auto uses = plan().uses(event);
     for (; scan_use_ < uses.size(); ++scan_use_) {
       const Recording::Use& use = uses[scan_use_];
       const BlockRange blocks = blocks_of(use, next_iteration);
       if (!demand(use.reference, blocks)) return {};
       for (BlockIndex i = blocks.first; blocks.count > 0 && i != blocks.end(); i = i.next()) {
-        std::uint64_t& next = next_use_[i.value()];
-        const std::uint64_t when = base_ + scan_;
-        if (next == kFar || next < base_ + cursor_ || next > when) next = when;
-        if (table[i].state == BlockState::kOnFlash && table[i].queue == 0) return {i, kHorizon - when};
+        const std::uint64_t when = base() + scan_;
+        expect(i, when);
+        if (table[i].state != BlockState::kOnFlash || table[i].queue != 0) continue;
+        if (away_until_[i.value()] <= now()) return {i, kHorizon - when};
       }
     }
     scan_use_ = 0;

@@ -1,79 +1,73 @@
-// foresight: evicts what is needed last and fetches what is needed next, knowing the iteration from the one before.
+// foresight: evicts what is needed last and fetches what is needed next, both ahead of time, by a plan made from the
+// iteration before (planner.h).
 //
-// Every iteration is recorded, and followed in the recording of the one before it: each event of the program is matched
-// to an event there, which tells when each block is needed again. The block needed last is evicted (Belady, 1966), and
-// blocks are fetched in the order of their next use, as far ahead as everything that is used or made until then fits
-// in memory together: what is fetched earlier would have to leave again. Where the program leaves the recording for
-// good, and in its first iteration, this is `window`.
+// What the plan sends away leaves as soon as its launch is over, the block that stays away longest first; it comes back
+// from the event that the plan names, in the order of need. What left without a plan, because the program did something
+// else, comes back in the order of its next use, as far ahead as everything that is used or made until then fits in
+// memory together. Without an iteration to follow this is `window`.
 //
-// Time is counted in events over all iterations: the n-th event of iteration i is at base_ + n.
+// The queues hold room for all entries before ahead() and behind() take from them, which never allocate.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <vector>
 
-#include "plan/policy.h"
-#include "plan/recording.h"
+#include "plan/follower.h"
+#include "plan/planner.h"
 
 namespace ebb {
 
-class Foresight final : public Policy {
+class Foresight final : public Follower {
  public:
   std::string_view name() const override { return "foresight"; }
-  bool listens() const override { return true; }
 
-  void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
-  void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
-  void freed(std::uint64_t allocation) override;
-  void launched(std::uint64_t op, std::span<const Touch> touches) override;
-  void step() override;
-  std::uint64_t keep(BlockIndex index, const Block& block) const override;
+  Tier destination(BlockIndex block) const override;
   Ahead ahead(const PageTable& table, Tier below) override;
-  std::uint64_t deviations() const override { return deviations_; }
+  BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
 
  private:
-  using Position = Recording::Position;
+  // Blocks of one allocation that leave, or come back.
+  struct Journey {
+    std::uint64_t before = 0;       // the event that needs them
+    std::uint64_t return_from = 0;  // the event from which on they may be fetched
+    std::uint64_t allocation = 0;
+    BlockRange blocks;
+    Tier tier = Tier::kFlash;
+    Position left_at = 0;    // the launch that used them last
+    std::uint32_t done = 0;  // blocks of it dealt with
+  };
 
-  // Matches an event of the program; its position in plan_, or kNever.
-  Position match(std::uint64_t signature, bool launch);
-  std::uint64_t next_use_after(const Recording::Use& use) const;
-  void cover(BlockRange blocks);
-  void see_use(BlockRange blocks, std::uint64_t when);
-  void rebuild();
-  BlockRange blocks_of(const Recording::Use& use, bool next_iteration) const;
-  std::uint64_t resolve(std::uint32_t reference, bool next_iteration) const;
+  void matched(Position position, std::span<const Touch> touches) override;
+  void began(bool changed) override;
+  void wake_up(Position position);
+  static std::size_t index(Tier below) { return below == Tier::kHost ? 0 : 1; }
+  Ahead planned(const PageTable& table, Tier below);
+  Ahead unplanned(const PageTable& table);
 
-  Recording recording_;  // of this iteration
-  Recording plan_;       // of the one before
-  bool following_ = false;
-  std::uint64_t base_ = 0;
-  Position cursor_ = 0;  // the next event expected
-  std::uint32_t misses_ = 0;
-  std::uint64_t deviations_ = 0;
-  std::uint64_t next_serial_ = 1;
+  Plan absences_;
+  std::vector<Journey> idle_;                      // their launch is the latest: they leave from the next on
+  std::array<std::vector<Journey>, 2> leaving_;    // heaps by tier below: needed last on top
+  std::vector<Journey> away_;                      // heap: the one to return first on top
+  std::array<std::vector<Journey>, 2> returning_;  // heaps by tier below: needed first on top
+  std::vector<std::uint64_t> away_until_;          // by block: when it may be fetched, if it left by plan
+  std::vector<Tier> destination_;                  // by block
 
-  std::map<std::uint64_t, BlockRange> live_;  // by serial
-  std::vector<std::uint64_t> bound_;          // by reference of plan_: the serial it has in this iteration, or 0
-  std::vector<std::uint64_t> next_use_;       // by block
-  std::vector<BlockIndex> first_blocks_;      // scratch of launched()
-
-  // The search for blocks to fetch: how far it has come, in events from the start of this iteration (it may reach into
-  // the next), and two sums that must fit in memory: the blocks that exist and are used between the cursor and there,
-  // because they are to be here together now; and what is in use there, where some of them have been freed and others
-  // were allocated.
+  // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
+  // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the
+  // cursor and there, because they are to be here together now; and what is in use there, where some of them have been
+  // freed and others were allocated.
   void restart_scan();
   bool demand(std::uint32_t reference, std::uint64_t bytes);
   bool demand(std::uint32_t reference, BlockRange blocks);
   void release(std::uint32_t reference);
+  std::uint64_t demand_bytes_max() const { return block_bytes() * frames() / 4 * 3; }
   std::uint64_t scan_ = 0;
   std::uint32_t scan_use_ = 0;
   std::uint32_t scan_number_ = 0;
-  std::uint64_t block_bytes_ = 0;
   std::uint64_t present_bytes_ = 0;
   std::uint64_t demand_bytes_ = 0;
-  std::uint64_t demand_bytes_max_ = 0;
-  std::vector<std::uint64_t> demanded_;           // by reference of plan_: its part of demand_bytes_
+  std::vector<std::uint64_t> demanded_;           // by reference of the plan: its part of demand_bytes_
   std::vector<std::uint32_t> demanded_block_in_;  // by block: the scan that has counted it
   std::uint32_t launches_since_restart_ = 0;
 };

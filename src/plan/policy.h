@@ -23,6 +23,14 @@ struct Touch {
   BlockRange blocks;
 };
 
+// What lies below the device tier, and how long a block takes from there.
+struct Pace {
+  std::uint32_t host_blocks = 0;  // 0: no host tier
+  double host_in_ns = 0;
+  double flash_in_ns = 0;
+  std::uint32_t frames_in_transit = 0;  // kept free, and for blocks on their way
+};
+
 class Policy {
  public:
   virtual ~Policy() = default;
@@ -33,6 +41,8 @@ class Policy {
 
   // What there is: told at the start, and when small allocations take or give back their share.
   virtual void budget(std::uint64_t /*block_bytes*/, std::uint32_t /*frames*/) {}
+  // Told once, before anything else.
+  void set_pace(const Pace& pace) { pace_ = pace; }
   virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}
   virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}
@@ -58,6 +68,12 @@ class Policy {
   }
 
   virtual std::uint64_t deviations() const { return 0; }
+
+ protected:
+  const Pace& pace() const { return pace_; }
+
+ private:
+  Pace pace_;
 };
 
 // "on_demand", "window", "foresight"; null for any other name.

@@ -9,6 +9,7 @@ void Recording::begin(std::uint64_t start, std::uint64_t previous_start) {
   start_ = start;
   previous_start_ = previous_start;
   events_.clear();
+  last_launch_ = kNever;
   uses_.clear();
   references_.clear();
   local_.clear();
@@ -36,20 +37,25 @@ std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) 
 
 void Recording::add_allocation(std::uint64_t serial, std::uint64_t bytes) {
   if (events_.size() >= kEventsMax) return;
-  events_.push_back({allocation_signature(bytes), 0, 0, find_or_add(serial, bytes), Kind::kAllocation});
+  events_.push_back({allocation_signature(bytes), 0, 0, find_or_add(serial, bytes), Kind::kAllocation, 0});
 }
 
 void Recording::add_free(std::uint64_t serial) {
   const std::uint32_t reference = find(serial);
   if (reference == kNone || events_.size() >= kEventsMax) return;
-  events_.push_back({0, 0, 0, reference, Kind::kFree});
+  events_.push_back({0, 0, 0, reference, Kind::kFree, 0});
+}
+
+void Recording::add_duration(std::uint64_t ns) {
+  if (last_launch_ != kNever) events_[last_launch_].ns = ns;
 }
 
 void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std::span<const BlockIndex> first_blocks) {
   if (events_.size() >= kEventsMax) return;
   const Position position = size();
+  last_launch_ = position;
   events_.push_back({launch_signature(op, touches.size()), static_cast<std::uint32_t>(uses_.size()),
-                     static_cast<std::uint32_t>(touches.size()), kNone, Kind::kLaunch});
+                     static_cast<std::uint32_t>(touches.size()), kNone, Kind::kLaunch, 0});
   for (std::size_t i = 0; i < touches.size(); ++i) {
     const std::uint32_t index = find_or_add(touches[i].allocation, touches[i].bytes);
     Reference& reference = references_[index];
@@ -60,6 +66,13 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
     uses_.push_back(
         {index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count, kNever});
   }
+}
+
+bool Recording::same_events(const Recording& other) const {
+  return std::equal(events_.begin(), events_.end(), other.events_.begin(), other.events_.end(),
+                    [](const Event& left, const Event& right) {
+                      return left.signature == right.signature && left.reference == right.reference;
+                    });
 }
 
 Recording::Position Recording::first_use_after(std::uint64_t serial) const {

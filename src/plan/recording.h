@@ -31,6 +31,7 @@ class Recording {
     std::uint32_t uses = 0;
     std::uint32_t reference = kNone;  // allocations and frees: of what
     Kind kind = Kind::kLaunch;
+    std::uint64_t ns = 0;  // launches: how long it ran; 0: unknown
   };
   struct Use {
     std::uint32_t reference = 0;
@@ -49,13 +50,18 @@ class Recording {
   void add_allocation(std::uint64_t serial, std::uint64_t bytes);
   void add_launch(std::uint64_t op, std::span<const Touch> touches, std::span<const BlockIndex> first_blocks);
   void add_free(std::uint64_t serial);
+  // The launch added last ran for this long.
+  void add_duration(std::uint64_t ns);
 
+  // Whether the program did the same in both iterations.
+  bool same_events(const Recording& other) const;
   bool usable() const { return !events_.empty() && events_.size() < kEventsMax; }
   std::uint64_t start() const { return start_; }
   std::uint64_t previous_start() const { return previous_start_; }
   Position size() const { return static_cast<Position>(events_.size()); }
   const Event& event(Position position) const { return events_[position]; }
   std::span<const Use> uses(const Event& event) const { return std::span(uses_).subspan(event.first_use, event.uses); }
+  std::uint32_t uses_total() const { return static_cast<std::uint32_t>(uses_.size()); }
   std::uint32_t references() const { return static_cast<std::uint32_t>(references_.size()); }
   const Reference& reference(std::uint32_t index) const { return references_[index]; }
   // The reference for an allocation of this iteration or an earlier one; kNone if it is never used.
@@ -74,6 +80,7 @@ class Recording {
   std::uint64_t start_ = 0;
   std::uint64_t previous_start_ = 0;
   std::vector<Event> events_;
+  Position last_launch_ = kNever;
   std::vector<Use> uses_;
   std::vector<Reference> references_;
   std::vector<std::uint32_t> local_;                // reference by serial - start

@@ -53,6 +53,8 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       extents_limit_(config.extents) {
   EBB_CHECK_EQ(config.blocks % 4, 0u);
   running_.reserve(256);
+  const Engine::Limits limits = limits_of(config, *policy_);
+  policy_->set_pace({config.host_extents, config.host_in_ns, config.flash_in_ns, limits.reserve + limits.lane});
   apply_limit();
 }
 

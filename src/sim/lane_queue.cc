@@ -46,8 +46,7 @@ void LaneQueue::begin(const FlashRequest& request) {
   const bool host = on_host(request.extent);
   const std::uint64_t latency = machine_.link_latency_ns + (host ? 0 : machine_.flash_latency_ns);
   if (request.kind == FlashRequest::Kind::kWrite) {
-    const bool unchanged =
-        clean_copies_ && request.has_expected && request.expected.low == versions_.of(request.frame);
+    const bool unchanged = clean_copies_ && request.has_expected && request.expected.low == versions_.of(request.frame);
     if (unchanged) return events_.add(clock_.now_ns(), {request, true, true});
     const std::uint64_t through = pass(link_out_);
     events_.add(host ? through + latency : through, {request, host, false});

@@ -37,6 +37,9 @@ Core::Config config_for(const Trace& trace, const TraceSimulator::Options& optio
   config.host_extents = static_cast<std::uint32_t>(host);
   config.queue_depth = 32;
   config.tables_in_budget = false;
+  const auto bytes = static_cast<double>(options.block_bytes);
+  config.host_in_ns = bytes * 1e9 / std::max(options.machine.device_link_bps, 1.0);
+  config.flash_in_ns = bytes * 1e9 / std::max(options.machine.flash_read_bps, 1.0);
   return config;
 }
 
@@ -222,7 +225,8 @@ void TraceSimulator::touch(BlockRange blocks, Iteration& result) {
     while (waits()) {
       if (advance(kForever)) continue;
       EBB_CHECK(core_.engine().starved().valid());
-      throw Error(Status::kNoMemory, "the trace cannot run: a launch needs a block and nothing can leave device memory");
+      throw Error(Status::kNoMemory,
+                  "the trace cannot run: a launch needs a block and nothing can leave device memory");
     }
     while (advance(before_ns + options_.machine.fault_ns)) {
     }

@@ -50,7 +50,8 @@ class TraceSimulator {
     std::uint64_t wasted_blocks = 0;
   };
 
-  // Throws Error if the trace cannot run on this machine: a launch without a duration, nowhere to put what does not fit.
+  // Throws Error if the trace cannot run on this machine: a launch without a duration, nowhere to put what does not
+  // fit.
   TraceSimulator(const Trace& trace, std::unique_ptr<Policy> policy, const Options& options);
 
   // One result an iteration; the first starts with the persistent tensors made, in the order of their declaration.

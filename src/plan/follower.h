@@ -1,0 +1,91 @@
+// Follower: the part that policies with knowledge of the iteration share. Every iteration is recorded, and followed in
+// the recording of the one before it: each event of the program is matched to an event there, which tells when each
+// block is needed again. Where the program leaves the recording for good, and in its first iteration, following() is
+// false and a policy falls back to recency.
+//
+// Time is counted in events over all iterations: the n-th event of iteration i is at base() + n.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "plan/policy.h"
+#include "plan/recording.h"
+
+namespace ebb {
+
+class Follower : public Policy {
+ public:
+  bool listens() const override { return true; }
+
+  void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
+  void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
+  void freed(std::uint64_t allocation) override;
+  void launched(std::uint64_t op, std::span<const Touch> touches) override;
+  void ran(std::uint64_t ns) override { recording_.add_duration(ns); }
+  void step() override;
+  // Belady's rule (1966): worth least is what is needed last.
+  std::uint64_t keep(BlockIndex index, const Block& block) const override;
+  std::uint64_t deviations() const override { return deviations_; }
+
+ protected:
+  using Position = Recording::Position;
+  static constexpr std::uint64_t kHorizon = 1ull << 50;  // later than any event
+  static constexpr std::uint64_t kFar = kHorizon - 1;    // not needed again, as far as is known
+
+  // A launch was matched to `position` of the plan: its uses there, and what it touches now, in the same order.
+  virtual void matched(Position /*position*/, std::span<const Touch> /*touches*/) {}
+  // An iteration has begun. `changed`: the plan is not the one of the iteration before.
+  virtual void began(bool /*changed*/) {}
+
+  bool following() const { return following_; }
+  const Recording& plan() const { return plan_; }
+  std::uint64_t base() const { return base_; }
+  std::uint64_t now() const { return base_ + cursor_; }
+  Position cursor() const { return cursor_; }
+  std::uint64_t next_use(BlockIndex block) const {
+    return block.value() < next_use_.size() ? next_use_[block.value()] : kFar;
+  }
+  void expect(BlockIndex block, std::uint64_t when);
+  std::uint64_t block_bytes() const { return block_bytes_; }
+  std::uint32_t frames() const { return frames_; }
+  // The blocks of a live allocation, none if it is gone.
+  BlockRange blocks_of(std::uint64_t allocation) const;
+  // Those of a use of the plan, in this iteration or the next; none if they do not exist yet.
+  BlockRange blocks_of(const Recording::Use& use, bool next_iteration) const;
+  std::uint32_t blocks_seen() const { return static_cast<std::uint32_t>(next_use_.size()); }
+
+ private:
+  Position match(std::uint64_t signature, bool launch);
+  std::uint64_t next_use_after(const Recording::Use& use) const;
+  void cover(BlockRange blocks);
+  void see_use(BlockRange blocks, std::uint64_t when);
+  void rebuild();
+  std::uint64_t resolve(std::uint32_t reference, bool next_iteration) const;
+
+  Recording recording_;  // of this iteration
+  Recording plan_;       // of the one before
+  bool following_ = false;
+  std::uint64_t base_ = 0;
+  Position cursor_ = 0;  // the next event expected
+  std::uint32_t misses_ = 0;
+  std::uint64_t deviations_ = 0;
+  std::uint64_t next_serial_ = 1;
+  std::uint64_t block_bytes_ = 0;
+  std::uint32_t frames_ = 0;
+
+  std::map<std::uint64_t, BlockRange> live_;  // by serial
+  std::vector<std::uint64_t> bound_;          // by reference of plan_: the serial it has in this iteration, or 0
+  std::vector<std::uint64_t> next_use_;       // by block
+  std::vector<BlockIndex> first_blocks_;      // scratch of launched()
+};
+
+// belady: knows what is needed last and evicts it, but fetches only what is needed now. Clairvoyant eviction without
+// migration ahead: what separates it from foresight is the value of the schedule.
+class Belady final : public Follower {
+ public:
+  std::string_view name() const override { return "belady"; }
+};
+
+}  // namespace ebb
