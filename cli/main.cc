@@ -13,7 +13,10 @@
 #include "doctor/doctor_command.h"
 #include "drivers/linux/system_files.h"
 #include "ebb/status.h"
+#include "plan/plan_command.h"
 #include "run/run_command.h"
+#include "sim/sim_command.h"
+#include "trace/trace_command.h"
 
 #ifndef EBB_VERSION
 #define EBB_VERSION "0.1.0"
@@ -27,6 +30,9 @@ constexpr int kUsageCode = 2;
 struct CommandLine {
   RunArguments run;
   DoctorArguments doctor;
+  TraceArguments trace;
+  PlanArguments plan;
+  SimArguments sim;
 };
 
 // Shows in the first line of the help where the program goes.
@@ -54,6 +60,9 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--policy", run.policy, "on_demand, window or foresight [foresight]")
       ->type_name("NAME")
       ->envname("EBB_POLICY");
+  command->add_option("--record", run.record, "Write a trace of one iteration, for ebb plan and ebb sim")
+      ->type_name("FILE[.gz|.zst]")
+      ->envname("EBB_RECORD");
   command->add_option("--block", run.block, "Unit of residency, a power of two [2MiB]")
       ->type_name("SIZE")
       ->envname("EBB_BLOCK");
@@ -78,6 +87,54 @@ CLI::App* add_doctor(CLI::App& app, DoctorArguments& doctor) {
   command->add_flag("--json", doctor.json, "Print one JSON object instead of a table");
   command->add_flag("--quick", doctor.quick, "Skip the measurement of the disk");
   command->footer("Exit code: 0 if `ebb run` can work here, 1 if something blocks it, 2 for a usage error.");
+  return command;
+}
+
+CLI::App* add_plan(CLI::App& app, PlanArguments& plan) {
+  CLI::App* command = app.add_subcommand("plan", "Say whether a trace fits a machine, and how fast it can be at best");
+  command->add_option("TRACE", plan.trace, "Trace of one iteration (.jsonl, .gz or .zst); -: standard input")
+      ->required()
+      ->type_name("");
+  add_machine_options(*command, plan.machine);
+  command->add_option("--html", plan.html, "Write the plot of memory over time to this file, as a page of its own")
+      ->type_name("FILE");
+  command->add_flag("--json", plan.json, "Print one JSON object instead of a table and a plot");
+  command->footer(
+      "Sizes are written 40GiB or 65536, rates 15.754GB/s or 500MiB/s.\n"
+      "Example: ebb plan vit.jsonl.gz --device-memory 24GiB --host-memory 64GiB");
+  return command;
+}
+
+CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
+  CLI::App* command = app.add_subcommand("sim", "Run a trace on a simulated machine, with one policy beside the other");
+  command->add_option("TRACE", sim.trace, "Trace of one iteration (.jsonl, .gz or .zst); -: standard input")
+      ->required()
+      ->type_name("");
+  add_machine_options(*command, sim.machine);
+  command->add_option("--policy", sim.policy, "all, or names: on_demand, deepum, g10, foresight, ... [all]")
+      ->type_name("NAME,...");
+  command->add_option("--block", sim.block, "Unit of residency, a power of two [2MiB]")->type_name("SIZE");
+  command->add_option("--timing", sim.timing, "strict, or artifact: as in the simulator published with G10 [strict]")
+      ->type_name("NAME");
+  command->add_option("--vary", sim.vary, "Vary kernel times by up to this part, after the first iteration [0]")
+      ->type_name("SHARE");
+  command->add_option("--seed", sim.seed, "Of that variation [1]")->type_name("N");
+  command->add_option("--iterations", sim.iterations, "How many; the last one is reported [3]")->type_name("N");
+  command->add_flag("--json", sim.json, "Print one JSON object instead of a table");
+  command->footer(
+      "Example: ebb sim vit.jsonl.gz --device-memory 40GiB --host-memory 128GiB --flash-read 3.2GB/s --policy all");
+  return command;
+}
+
+CLI::App* add_trace(CLI::App& app, TraceArguments& trace) {
+  CLI::App* command = app.add_subcommand("trace", "Say what a trace holds, and convert those of other tools");
+  command->add_option("FILE", trace.file, "ebb-trace, PyTorch or Chakra execution trace; -: standard input")
+      ->required()
+      ->type_name("");
+  command->add_option("--to", trace.to, "Write it as an ebb-trace: FILE.jsonl, FILE.jsonl.gz or FILE.jsonl.zst")
+      ->type_name("FILE");
+  command->add_flag("--json", trace.json, "Print one JSON object instead of a table");
+  command->footer("Example: ebb trace pytorch_et.json --to step.jsonl.gz");
   return command;
 }
 
@@ -108,6 +165,9 @@ int dispatch(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   CLI::App* run = add_run(app, line.run);
   CLI::App* doctor = add_doctor(app, line.doctor);
+  CLI::App* trace = add_trace(app, line.trace);
+  CLI::App* plan = add_plan(app, line.plan);
+  CLI::App* sim = add_sim(app, line.sim);
 
   std::vector<std::string> tail;
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
@@ -121,7 +181,8 @@ int dispatch(std::vector<std::string> arguments) {
     return kUsageCode;
   }
   const std::string& first = arguments.front();
-  if (first.rfind('-', 0) != 0 && first != run->get_name() && first != doctor->get_name()) {
+  const auto named_so = [&](const CLI::App* command) { return command->get_name() == first; };
+  if (first.rfind('-', 0) != 0 && app.get_subcommands(named_so).empty()) {
     return complain(fmt::format("unknown command '{}'; see ebb --help", first));
   }
   try {
@@ -131,8 +192,11 @@ int dispatch(std::vector<std::string> arguments) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
     return complain(fmt::format("{}; see ebb --help", error.what()));
   }
-  refuse_empty_values(doctor->parsed() ? *doctor : *run);
+  refuse_empty_values(*app.get_subcommands().front());
   if (doctor->parsed()) return examine_machine(line.doctor);
+  if (trace->parsed()) return show_trace(line.trace);
+  if (plan->parsed()) return plan_trace(line.plan);
+  if (sim->parsed()) return simulate_trace(line.sim);
   take_command(*run, std::move(tail), marked, line.run);
   return run_program(line.run);
 }

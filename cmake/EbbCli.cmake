@@ -4,7 +4,7 @@ find_package(CLI11 REQUIRED)
 
 file(GLOB_RECURSE ebb_cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.cc)
 list(FILTER ebb_cli_sources EXCLUDE REGEX "/cli/(main\\.cc|test/.*|.*/test/.*)$")
-set(ebb_cli_libraries ebb ebb_sim fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
+set(ebb_cli_libraries ebb ebb_sim ebb_trace ebb_bound fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
 
 if(ebb_cli_sources)
   add_library(ebb_cli STATIC ${ebb_cli_sources})

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -70,6 +71,16 @@ std::string flash_variable(const std::string& text) {
   return options.flash_bytes == 0 ? facts.directory : fmt::format("{}:{}", facts.directory, options.flash_bytes);
 }
 
+// The program may change its working directory before it writes.
+std::string absolute_path(const std::string& path) {
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(whole.parent_path(), ignored)) {
+    refuse(fmt::format("--record: there is no directory '{}'; make it first", whole.parent_path().string()));
+  }
+  return whole.string();
+}
+
 // What the child is told beyond what it inherits. Sizes are passed on in bytes, so both sides read the same number.
 Variables validated_settings(const RunArguments& arguments) {
   Variables variables;
@@ -81,6 +92,7 @@ Variables validated_settings(const RunArguments& arguments) {
     }
     variables.emplace_back("EBB_POLICY", arguments.policy);
   }
+  if (!arguments.record.empty()) variables.emplace_back("EBB_RECORD", absolute_path(arguments.record));
   if (!arguments.block.empty()) {
     const std::uint64_t bytes = parse_option_size("--block", arguments.block);
     const bool power_of_two = (bytes & (bytes - 1)) == 0;

@@ -12,6 +12,7 @@ struct RunArguments {
   std::string memory;
   std::string flash;
   std::string policy;
+  std::string record;
   std::string block;
   std::string managed_min;
   std::string summary;

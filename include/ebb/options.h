@@ -24,6 +24,8 @@ struct Options {
   std::uint64_t block_bytes = 2 * kMiB;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
   std::uint64_t managed_bytes_min = 64 * kKiB;
+  // Where to write a trace of one iteration (docs/trace.md) when the runtime closes; empty: nowhere.
+  std::string record;
   // Where to publish live statistics for `ebb run`; empty: nowhere.
   std::string stats_path;
   // The memory driver: "auto", "move" (userfaultfd with UFFDIO_MOVE) or "remap" (memfd and a SIGSEGV handler).
@@ -33,8 +35,8 @@ struct Options {
 };
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
-// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER. Throws Error(kInvalid)
-// naming the variable.
+// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_RECORD, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER. Throws
+// Error(kInvalid) naming the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

@@ -34,6 +34,7 @@ struct Access {
   // What is used together has one number, and what is used later a higher one: how a launch that is larger than memory
   // goes through it. In the order of the accesses.
   std::uint32_t group = 0;
+  bool written = false;  // for recordings: nothing else trusts it
 };
 
 class Runtime {
@@ -54,6 +55,9 @@ class Runtime {
   // `op` identifies the operation across iterations (a hash of its name, say). Nestable; returns a ticket.
   virtual std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept = 0;
   virtual void retire(std::uint64_t ticket) noexcept = 0;
+  // The name of an `op`, for recordings. Needed only while recording() is true.
+  virtual void name_op(std::uint64_t /*op*/, const std::string& /*name*/) {}
+  virtual bool recording() const noexcept { return false; }
   // Marks the end of an iteration (an optimizer step, a request served).
   virtual void step() noexcept = 0;
 

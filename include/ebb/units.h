@@ -28,6 +28,10 @@ constexpr std::uint64_t operator""_GiB(long double value) {
 // the text and says what is accepted; values above 2^56 bytes are refused.
 std::uint64_t parse_size(std::string_view text);
 
+// Bytes a second: a size followed by "/s", such as 3.2GB/s, 500 MiB/s or 0/s; a number without a unit may leave "/s"
+// out. Rounds to the nearest; throws like parse_size().
+std::uint64_t parse_rate(std::string_view text);
+
 // "1.5 GiB", "512 KiB", "0 B": three significant digits, binary units.
 std::string format_size(std::uint64_t bytes);
 

@@ -41,42 +41,68 @@ std::optional<std::uint64_t> unit_bytes(std::string_view unit) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse(std::string_view text, const char* why) {
-  throw Error(Status::kInvalid, "size '" + std::string(text) + "' " + why +
-                                    "; write a number and a unit, such as 1.5GiB, 40GB, 512MiB or 65536");
+// What a text stands for, and how it should have been written.
+struct Wording {
+  const char* what;
+  const char* no_number;
+  const char* remedy;
+};
+constexpr Wording kSizeWording{"size", "is not a size",
+                               "write a number and a unit, such as 1.5GiB, 40GB, 512MiB or 65536"};
+constexpr Wording kRateWording{"rate", "is not a rate",
+                               "write a number and a unit a second, such as 3.2GB/s or 500MiB/s"};
+
+[[noreturn]] void refuse(std::string_view text, const char* why, const Wording& wording) {
+  throw Error(Status::kInvalid,
+              std::string(wording.what) + " '" + std::string(text) + "' " + why + "; " + wording.remedy);
 }
 
-}  // namespace
-
-std::uint64_t parse_size(std::string_view text) {
+// `body` is the number and the unit in `text`, which is quoted if they are none.
+long double parse_bytes(std::string_view text, std::string_view body, const Wording& wording) {
   std::size_t at = 0;
-  while (at < text.size() && text[at] == ' ') ++at;
+  while (at < body.size() && body[at] == ' ') ++at;
   const std::size_t number_begin = at;
   long double number = 0;
   long double scale = 1;
   bool digits = false;
   bool fraction = false;
-  for (; at < text.size(); ++at) {
-    if (text[at] == '.' && !fraction) {
+  for (; at < body.size(); ++at) {
+    if (body[at] == '.' && !fraction) {
       fraction = true;
-    } else if (std::isdigit(static_cast<unsigned char>(text[at])) != 0) {
+    } else if (std::isdigit(static_cast<unsigned char>(body[at])) != 0) {
       digits = true;
-      number = number * 10 + (text[at] - '0');
+      number = number * 10 + (body[at] - '0');
       if (fraction) scale *= 10;
     } else {
       break;
     }
-    if (at - number_begin > 30) refuse(text, "has too many digits");
+    if (at - number_begin > 30) refuse(text, "has too many digits", wording);
   }
-  if (!digits) refuse(text, "is not a size");
-  std::string_view unit = text.substr(at);
+  if (!digits) refuse(text, wording.no_number, wording);
+  std::string_view unit = body.substr(at);
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   while (!unit.empty() && unit.back() == ' ') unit.remove_suffix(1);
   const auto bytes_each = unit_bytes(unit);
-  if (!bytes_each) refuse(text, "has an unknown unit");
+  if (!bytes_each) refuse(text, "has an unknown unit", wording);
   const long double bytes = number / scale * static_cast<long double>(*bytes_each);
-  if (bytes > static_cast<long double>(kSizeMax)) refuse(text, "is too large");
-  return static_cast<std::uint64_t>(std::floor(bytes));
+  if (bytes > static_cast<long double>(kSizeMax)) refuse(text, "is too large", wording);
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t parse_size(std::string_view text) {
+  return static_cast<std::uint64_t>(std::floor(parse_bytes(text, text, kSizeWording)));
+}
+
+std::uint64_t parse_rate(std::string_view text) {
+  std::string_view body = text;
+  while (!body.empty() && body.back() == ' ') body.remove_suffix(1);
+  const bool a_second = body.size() >= 2 && body.substr(body.size() - 2) == "/s";
+  if (a_second) body.remove_suffix(2);
+  const bool has_unit = !body.empty() && std::isalpha(static_cast<unsigned char>(body.back())) != 0;
+  if (has_unit && !a_second) refuse(text, "is not in bytes a second", kRateWording);
+  return static_cast<std::uint64_t>(std::llround(parse_bytes(text, body, kRateWording)));
 }
 
 std::string format_size(std::uint64_t bytes) {

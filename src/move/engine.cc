@@ -271,6 +271,7 @@ void Engine::attach(BlockIndex index, FrameIndex frame) {
   }
   if (table_[index].live == 0) ++dead_resident_;
   memory_.attach(frame, index);
+  policy_.arrived(index);
 }
 
 // Fetches what the policy expects next, into frames that nobody is about to need, or in place of blocks worth less.

@@ -21,6 +21,7 @@ struct Touch {
   std::uint64_t allocation = 0;  // serial number, unique for the life of the process
   std::uint64_t bytes = 0;
   BlockRange blocks;
+  bool written = false;  // as far as is known; nothing but traces depends on it
 };
 
 // What lies below the device tier, and how long a block takes from there.
@@ -42,13 +43,15 @@ class Policy {
   // What there is: told at the start, and when small allocations take or give back their share.
   virtual void budget(std::uint64_t /*block_bytes*/, std::uint32_t /*frames*/) {}
   // Told once, before anything else.
-  void set_pace(const Pace& pace) { pace_ = pace; }
+  virtual void set_pace(const Pace& pace) { pace_ = pace; }
   virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}
   virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}
-  // The launch announced last ran for this long, without the time that it waited.
+  // From the start of the launch announced last to now the program ran for this long, without the time that it waited.
   virtual void ran(std::uint64_t /*ns*/) {}
   virtual void step() {}
+  // A block has come to be in memory. May run on the fault thread and never allocates.
+  virtual void arrived(BlockIndex /*block*/) {}
 
   // What a resident block is worth: of those with the least, the first in order is evicted.
   virtual std::uint64_t keep(BlockIndex, const Block& block) const { return block.last_use; }
@@ -76,7 +79,9 @@ class Policy {
   Pace pace_;
 };
 
-// "on_demand", "window", "foresight"; null for any other name.
+// Of all policies, from the simplest to ours.
+std::span<const std::string_view> policy_names();
+// Null for any other name.
 std::unique_ptr<Policy> make_policy(std::string_view name);
 
 }  // namespace ebb

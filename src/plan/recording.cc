@@ -37,13 +37,13 @@ std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) 
 
 void Recording::add_allocation(std::uint64_t serial, std::uint64_t bytes) {
   if (events_.size() >= kEventsMax) return;
-  events_.push_back({allocation_signature(bytes), 0, 0, find_or_add(serial, bytes), Kind::kAllocation, 0});
+  events_.push_back({allocation_signature(bytes), 0, 0, find_or_add(serial, bytes), Kind::kAllocation, 0, 0});
 }
 
 void Recording::add_free(std::uint64_t serial) {
   const std::uint32_t reference = find(serial);
   if (reference == kNone || events_.size() >= kEventsMax) return;
-  events_.push_back({0, 0, 0, reference, Kind::kFree, 0});
+  events_.push_back({0, 0, 0, reference, Kind::kFree, 0, 0});
 }
 
 void Recording::add_duration(std::uint64_t ns) {
@@ -55,7 +55,7 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
   const Position position = size();
   last_launch_ = position;
   events_.push_back({launch_signature(op, touches.size()), static_cast<std::uint32_t>(uses_.size()),
-                     static_cast<std::uint32_t>(touches.size()), kNone, Kind::kLaunch, 0});
+                     static_cast<std::uint32_t>(touches.size()), kNone, Kind::kLaunch, 0, op});
   for (std::size_t i = 0; i < touches.size(); ++i) {
     const std::uint32_t index = find_or_add(touches[i].allocation, touches[i].bytes);
     Reference& reference = references_[index];
@@ -63,8 +63,8 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
     if (reference.first == kNever) reference.first = position;
     if (reference.last_use != kNone) uses_[reference.last_use].next = position;
     reference.last_use = static_cast<std::uint32_t>(uses_.size());
-    uses_.push_back(
-        {index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count, kNever});
+    uses_.push_back({index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count,
+                     touches[i].written, kNever});
   }
 }
 

@@ -32,11 +32,13 @@ class Recording {
     std::uint32_t reference = kNone;  // allocations and frees: of what
     Kind kind = Kind::kLaunch;
     std::uint64_t ns = 0;  // launches: how long it ran; 0: unknown
+    std::uint64_t op = 0;  // launches: which
   };
   struct Use {
     std::uint32_t reference = 0;
     std::uint32_t first_block = 0;  // relative to the allocation's first
     std::uint32_t blocks = 0;
+    bool written = false;    // as far as is known
     Position next = kNever;  // the next use of the same allocation
   };
   struct Reference {

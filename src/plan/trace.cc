@@ -18,6 +18,17 @@ std::string check_sizes(const Trace& trace) {
   if (lines > Trace::kLinesMax) return "more than " + std::to_string(Trace::kLinesMax) + " lines";
   if (trace.uses.size() > Trace::kUsesMax) return "more than " + std::to_string(Trace::kUsesMax) + " uses";
   if (trace.batch > Trace::kBatchMax) return "a batch above 2^56";
+  std::uint64_t bytes = 0;
+  for (const Trace::Tensor& tensor : trace.tensors) {
+    if (tensor.bytes > Trace::kTotalMax - bytes) return "tensors of more than 2^62 bytes together";
+    bytes += tensor.bytes;
+  }
+  std::uint64_t ns = 0;
+  for (const Trace::Launch& launch : trace.launches) {
+    const std::uint64_t more = launch.ns == Trace::kUnknown ? 0 : launch.ns;
+    if (more > Trace::kTotalMax - ns) return "launches of more than 2^62 ns together";
+    ns += more;
+  }
   return "";
 }
 

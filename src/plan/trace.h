@@ -2,7 +2,8 @@
 // The content of an `ebb-trace` file (docs/trace.md), or of a recording of a real run. Tensors are named by their
 // index here; the ids that a file gave them are kept for people.
 //
-// Pure data, owned by whoever made it. Invariant: check() finds nothing; every use names a tensor, spans lie within uses.
+// Pure data, owned by whoever made it. Invariant: check() finds nothing; every use names a tensor, spans lie within
+// uses.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,12 @@ struct Trace {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();  // of a duration
 
-  // What a trace may hold at most, so that sums of bytes and times over it stay far from 2^64 - 1 in practice and what a
-  // reader allocates has a bound.
+  // What a trace may hold at most, so that sums over it cannot overflow and what a reader allocates has a bound.
   static constexpr std::uint64_t kIdMax = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 56;
   static constexpr std::uint64_t kNsMax = std::uint64_t{1} << 56;
   static constexpr std::uint64_t kBatchMax = std::uint64_t{1} << 56;
+  static constexpr std::uint64_t kTotalMax = std::uint64_t{1} << 62;  // bytes of all tensors; ns of all launches
   static constexpr std::size_t kLinesMax = std::size_t{1} << 24;  // of tensors, launches and the other lines together
   static constexpr std::size_t kUsesMax = std::size_t{1} << 28;
 

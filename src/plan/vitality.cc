@@ -40,9 +40,8 @@ class Analysis {
       find_periods(tensor);
     }
     for (auto* series : {&result_.live_bytes, &result_.vital_bytes, &result_.working_set_bytes}) accumulate(*series);
-    std::sort(result_.periods.begin(), result_.periods.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.after, a.tensor) < std::tie(b.after, b.tensor);
-    });
+    std::sort(result_.periods.begin(), result_.periods.end(),
+              [](const auto& a, const auto& b) { return std::tie(a.after, a.tensor) < std::tie(b.after, b.tensor); });
     find_peaks();
     return std::move(result_);
   }

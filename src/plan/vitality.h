@@ -6,8 +6,8 @@
 // first use and after the last there is no content worth moving.
 //
 // A pure function of the trace; what it returns is owned by the caller and only read afterwards.
-// Invariants: working_set_bytes[k] <= vital_bytes[k] <= live_bytes[k] for every launch k; periods are sorted by `after`,
-// then by tensor; a period never covers a use.
+// Invariants: working_set_bytes[k] <= vital_bytes[k] <= live_bytes[k] for every launch k; periods are sorted by
+// `after`, then by tensor; a period never covers a use.
 #pragma once
 
 #include <cstdint>

@@ -136,7 +136,7 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
     if (!long_launches_.empty()) notice_progress(blocks.first);
     if (!range.in_allocation) continue;
     if (const Heap::Range* found = heap_of(range.allocation).find(range.allocation); found != nullptr) {
-      touches_.push_back({found->serial, range.bytes, blocks});
+      touches_.push_back({found->serial, range.bytes, blocks, range.written});
     }
   }
   if (needed > frames_.limit() - frames_.limit() / 4) {
@@ -204,8 +204,7 @@ bool Core::launch_pending(std::uint64_t ticket, std::span<const Range> ranges) c
   return pending(ranges);
 }
 
-void Core::retire(std::uint64_t ticket, std::uint64_t ran_ns) {
-  if (ran_ns > 0) policy_->ran(ran_ns);
+void Core::retire(std::uint64_t ticket) {
   const auto found = std::find(running_.rbegin(), running_.rend(), ticket);
   if (found == running_.rend()) return;
   running_.erase(std::next(found).base());

@@ -46,6 +46,7 @@ class Core {
     std::uint64_t allocation = 0;  // offset of the allocation it lies in, if `in_allocation`
     bool in_allocation = false;
     std::uint32_t group = 0;
+    bool written = false;
   };
 
   static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
@@ -63,8 +64,9 @@ class Core {
   // and has not; of a launch larger than memory this is its beginning.
   std::uint64_t announce(std::uint64_t op, std::span<const Range> ranges);
   bool launch_pending(std::uint64_t ticket, std::span<const Range> ranges) const;
-  // `ran_ns`: how long it ran without its waits; 0: unknown.
-  void retire(std::uint64_t ticket, std::uint64_t ran_ns = 0);
+  void retire(std::uint64_t ticket);
+  // From the start of the launch announced last to now the program ran for this long without waiting.
+  void ran(std::uint64_t ns) { policy_->ran(ns); }
   bool pending(std::span<const Range> ranges) const;
   void step();
 

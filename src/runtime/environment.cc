@@ -46,6 +46,7 @@ Options options_from_environment() {
   read_size("EBB_MANAGED_MIN", options.managed_bytes_min);
   read_text("EBB_POLICY", options.policy);
   read_text("EBB_STATS", options.stats_path);
+  read_text("EBB_RECORD", options.record);
   read_text("EBB_MEMORY_DRIVER", options.memory_driver);
   read_text("EBB_FLASH_DRIVER", options.flash_driver);
   if (const char* flash = variable("EBB_FLASH"); flash != nullptr) parse_flash(flash, options);

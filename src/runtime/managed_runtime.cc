@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "trace/writer.h"
 
 namespace ebb {
 namespace {
@@ -23,7 +25,8 @@ constexpr std::int64_t kSmallStepMax = std::int64_t{1} << 20;
 constexpr std::chrono::seconds kMakeRoomMax{2};  // then they are made nevertheless: an allocation must not hang
 constexpr std::size_t kRangesMax = 64;           // of a launch, on the stack; more go through the heap
 constexpr std::chrono::seconds kWaitReport{30};
-constexpr int kWaitReportsMax = 4;  // then the launch goes on, and faults for what it lacks
+constexpr std::uint64_t kRecordFirst = 4;  // steps until a recording is of an iteration like all others
+constexpr int kWaitReportsMax = 4;         // then the launch goes on, and faults for what it lacks
 
 }  // namespace
 
@@ -35,6 +38,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       flash_directory_(std::move(parts.flash_directory)),
       base_(memory_->base()),
       space_bytes_(memory_->bytes()),
+      recorder_(parts.recorder),
       core_(parts.config, *memory_, std::move(parts.policy)),
       small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))) {
   stats_file_.open(options.stats_path, policy(), description());
@@ -50,6 +54,7 @@ ManagedRuntime::~ManagedRuntime() {
   memory_->interrupt();
   if (mover_.joinable()) mover_.join();
   if (fault_thread_.joinable()) fault_thread_.join();
+  if (recorder_ != nullptr && !child_) write_recording();
   for (const Snapshot& snapshot : snapshots_) ::close(snapshot.pipe);
   if (child_) flash_.abandon();
 }
@@ -66,6 +71,7 @@ bool ManagedRuntime::range_of(const Access& access, Core::Range& range) const {
   range.offset = offset;
   range.bytes = access.bytes;
   range.group = access.group;
+  range.written = access.written;
   range.in_allocation = access.allocation != nullptr && manages(access.allocation);
   range.allocation = range.in_allocation ? offset_of(access.allocation) : 0;
   return true;
@@ -147,13 +153,16 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Access>
   for (const Access& access : accesses) count += range_of(access, all[count]) ? 1 : 0;
   if (count == 0) return 0;
   const std::span<const Core::Range> ranges = all.first(count);
+  const std::uint64_t now_ns = monotonic_ns();
   Lock lock(mutex_);
+  if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
   const std::uint64_t ticket = core_.announce(op, ranges);
   core_.pump();
   after_change();
   if (core_.launch_pending(ticket, ranges)) {
     wait_while(lock, [&] { return core_.launch_pending(ticket, ranges); });
   }
+  last_launch_ns_ = core_.engine().idle() ? now_ns : monotonic_ns();
   return ticket;
 }
 
@@ -187,6 +196,23 @@ void ManagedRuntime::step() noexcept {
   last_step_ns_ = now;
   ++steps_;
   core_.step();
+  // Now and then, so that a program that is killed, or never ends, leaves a trace too.
+  if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
+}
+
+void ManagedRuntime::name_op(std::uint64_t op, const std::string& name) {
+  const Lock lock(mutex_);
+  if (recorder_ != nullptr) recorder_->name_op(op, name);
+}
+
+void ManagedRuntime::write_recording() noexcept {
+  if (!recorder_->has_trace()) return;
+  try {
+    write_trace(recorder_->trace(), options_.record);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebbtide: the trace cannot be written: %s\n", error.what());
+    recorder_ = nullptr;
+  }
 }
 
 Stats ManagedRuntime::read_stats() const {

@@ -21,6 +21,7 @@
 
 #include "ebb/runtime.h"
 #include "move/checked_flash.h"
+#include "plan/recorder.h"
 #include "port/space_memory.h"
 #include "runtime/core.h"
 #include "runtime/stall_clock.h"
@@ -35,6 +36,7 @@ class ManagedRuntime final : public Runtime {
     std::unique_ptr<SpaceMemory> memory;
     std::unique_ptr<RawFlash> flash;
     std::unique_ptr<Policy> policy;
+    Recorder* recorder = nullptr;  // the same policy, if it records
     std::string flash_description;
     std::string flash_directory;
   };
@@ -46,6 +48,8 @@ class ManagedRuntime final : public Runtime {
   bool manages(const void* data) const noexcept override;
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   void retire(std::uint64_t ticket) noexcept override;
+  void name_op(std::uint64_t op, const std::string& name) override;
+  bool recording() const noexcept override { return recorder_ != nullptr; }
   void step() noexcept override;
   Stats stats() const override;
   std::vector<double> step_seconds() const override;
@@ -79,6 +83,7 @@ class ManagedRuntime final : public Runtime {
   void report_lost();
   void release_ended_snapshots();
   void publish();
+  void write_recording() noexcept;
   void dump_state(const char* why) const;
   Stats read_stats() const;
   void* allocate_small(std::size_t bytes);
@@ -97,6 +102,7 @@ class ManagedRuntime final : public Runtime {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // something arrived, left or failed
+  Recorder* recorder_;               // owned by the core; null if nothing is recorded
   Core core_;
   const std::int64_t small_step_;
   StallClock stalls_;
@@ -106,6 +112,7 @@ class ManagedRuntime final : public Runtime {
   std::uint64_t faults_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t last_step_ns_ = 0;
+  std::uint64_t last_launch_ns_ = 0;  // when the launch announced last had its blocks
   std::uint64_t starved_since_ns_ = 0;
   std::uint64_t lost_reported_ = 0;
   std::uint64_t peak_resident_bytes_ = 0;

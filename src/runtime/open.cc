@@ -10,11 +10,14 @@
 #include "drivers/linux/remap_memory.h"
 #include "drivers/linux/thread_flash.h"
 #include "drivers/uring/uring_flash.h"
+#include "plan/recorder.h"
 #include "runtime/managed_runtime.h"
 
 namespace ebb {
 namespace {
 
+// What a plan takes flash to read, for lack of better knowledge. Only the time at which fetches begin depends on it.
+constexpr double kFlashBytesANs = 1.2;
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 constexpr std::uint64_t kBlockBytesMax = kGiB;
 constexpr std::uint32_t kExtentsMax = 1u << 22;
@@ -111,12 +114,18 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   if (parts.policy == nullptr) {
     refuse("policy '" + options.policy + "' is unknown; choose on_demand, window or foresight");
   }
+  if (!options.record.empty()) {
+    auto recorder = std::make_unique<Recorder>(std::move(parts.policy));
+    parts.recorder = recorder.get();
+    parts.policy = std::move(recorder);
+  }
   FlashFile file = FlashFile::open(options.flash);
   if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
   Core::Config& config = parts.config;
   config.block_bytes = options.block_bytes;
   config.budget_bytes = options.memory;
   config.queue_depth = kQueueDepth;
+  config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   config.extents =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
   const std::uint64_t blocks = (std::uint64_t{Core::frames_of(config)} + config.extents) * kSpaceFactor;

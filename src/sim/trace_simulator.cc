@@ -115,7 +115,7 @@ void TraceSimulator::make_persistent() {
 std::vector<TraceSimulator::Iteration> TraceSimulator::run() {
   make_persistent();
   std::vector<Iteration> results(options_.iterations);
-  for (Iteration& result : results) iterate(result);
+  for (iteration_ = 0; iteration_ < options_.iterations; ++iteration_) iterate(results[iteration_]);
   return results;
 }
 
@@ -124,8 +124,12 @@ void TraceSimulator::iterate(Iteration& result) {
   const std::uint64_t wasted = core_.engine().counters().wasted;
   for (std::size_t lane = 0; lane < kLanes; ++lane) result.lanes[lane] = lanes_.use(static_cast<Lane>(lane));
   for (Trace::LaunchIndex i = 0; i <= trace_.launches.size(); ++i) {
-    for (const Trace::TensorIndex tensor : dead_[i]) free(tensor);
-    for (const Trace::TensorIndex tensor : born_[i]) allocate(tensor);
+    for (const Trace::TensorIndex tensor : dead_[i]) {
+      if (!forgets_frees()) free(tensor);
+    }
+    for (const Trace::TensorIndex tensor : born_[i]) {
+      if (!placed_[tensor].live) allocate(tensor);
+    }
     if (i < trace_.launches.size()) launch(i, result);
   }
   core_.step();
@@ -143,7 +147,7 @@ void TraceSimulator::iterate(Iteration& result) {
 std::uint64_t TraceSimulator::duration_ns(Trace::LaunchIndex index) const {
   const std::uint64_t ns = trace_.launches[index].ns;
   if (!options_.vary) return ns;
-  return static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) * options_.vary(index)));
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) * options_.vary(iteration_, index)));
 }
 
 void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
@@ -158,7 +162,8 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   result.ideal_ns += ns;
   const std::uint64_t start_ns = clock_.now_ns();
   const bool artifact = options_.timing == Timing::kArtifact;
-  const Missed missed = artifact ? count_missing(launch) : Missed{};
+  const Missed missed = artifact ? count_missing() : Missed{};
+  note_late();
   const std::uint64_t ticket = core_.announce(launch.op, ranges_);
   core_.pump();
   flow();
@@ -169,34 +174,63 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   if (artifact) end_ns = std::max(clock_.now_ns(), start_ns + ns + surcharge_ns(missed));
   while (advance(end_ns)) {
   }
-  core_.retire(ticket, ns);
+  core_.retire(ticket);
+  core_.ran(ns);
   core_.pump();
   flow();
 }
 
-// Until what was announced is there, or nothing more is on its way.
+// Until what was announced is there, or nothing more is on its way. Blocks come about in the order in which they were
+// wanted, so it is enough to look at the first that is missing until that is there.
 void TraceSimulator::wait_for(std::uint64_t ticket, Iteration& result) {
-  while (core_.launch_pending(ticket, ranges_)) {
+  missing_.clear();
+  std::uint64_t blocks = 0;
+  for (const Core::Range& range : ranges_) {
+    const BlockRange all = core_.blocks_of(range.offset, range.bytes);
+    blocks += all.count;
+    for (BlockIndex i = all.first; i != all.end(); i = i.next()) {
+      if (pending(i)) missing_.push_back(i);
+    }
+  }
+  // A launch larger than memory waits only for its beginning: the core knows which.
+  const bool all_needed = blocks <= core_.frames_limit() / 2;
+  std::size_t first = 0;
+  const auto waits = [&] {
+    while (first < missing_.size() && !pending(missing_[first])) ++first;
+    return (all_needed && first < missing_.size()) || core_.launch_pending(ticket, ranges_);
+  };
+  while (waits()) {
     const std::uint64_t before_ns = clock_.now_ns();
-    const Cause why = cause();
+    const Cause why = cause(std::span(missing_).subspan(first));
     if (!advance(kForever)) return;
     result.stall_ns[static_cast<std::size_t>(why)] += clock_.now_ns() - before_ns;
   }
 }
 
-TraceSimulator::Cause TraceSimulator::cause() const {
-  bool fetching = false;
-  bool late = true;
+// What the launch needs and is already on its way: the core forgets it when the launch asks for it too.
+void TraceSimulator::note_late() {
+  late_.clear();
   for (const Core::Range& range : ranges_) {
     const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
     for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-      const Block& block = core_.table()[i];
-      if (block.state != BlockState::kFetching) continue;
-      fetching = true;
-      late &= block.prefetched;
+      if (core_.table()[i].state == BlockState::kFetching) late_.push_back(i);
     }
   }
-  return !fetching ? Cause::kNoFrame : late ? Cause::kLate : Cause::kFetch;
+  std::sort(late_.begin(), late_.end());
+}
+
+bool TraceSimulator::pending(BlockIndex block) const {
+  return core_.table()[block].state != BlockState::kResident && core_.engine().pending(block);
+}
+
+// By the first of the missing blocks that is on its way; those behind it have to wait for it anyway.
+TraceSimulator::Cause TraceSimulator::cause(std::span<const BlockIndex> missing) const {
+  for (const BlockIndex index : missing.first(std::min<std::size_t>(missing.size(), LaneQueue::kDepth))) {
+    const Block& block = core_.table()[index];
+    if (block.state != BlockState::kFetching) continue;
+    return std::binary_search(late_.begin(), late_.end(), index) ? Cause::kLate : Cause::kFetch;
+  }
+  return Cause::kNoFrame;
 }
 
 void TraceSimulator::touch_all(const Trace::Launch& launch, Iteration& result) {
@@ -244,13 +278,14 @@ void TraceSimulator::write_all(const Trace::Launch& launch) {
   }
 }
 
-TraceSimulator::Missed TraceSimulator::count_missing(const Trace::Launch& launch) const {
+TraceSimulator::Missed TraceSimulator::count_missing() const {
   Missed missed;
-  for (const Trace::TensorIndex tensor : trace_.touched(launch)) {
-    const BlockRange blocks = blocks_of(tensor);
+  for (const Core::Range& range : ranges_) {
+    const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
     for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
       const Block& block = core_.table()[i];
-      if (block.state == BlockState::kUntouched) ++missed.fresh;
+      // Who listens has asked for new blocks when they were allocated.
+      if (block.state == BlockState::kUntouched && !core_.policy().listens()) ++missed.fresh;
       if (block.state != BlockState::kOnFlash) continue;
       ++(core_.table().tier_below(block) == Tier::kHost ? missed.host : missed.flash);
     }

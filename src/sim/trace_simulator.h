@@ -3,7 +3,8 @@
 //
 // Timing::kStrict: a launch starts when its last block has arrived. Timing::kArtifact, to compare with the published
 // simulator of G10: a launch runs while it waits for its late blocks, blocks that nobody had asked for are charged at
-// the bandwidth of their lane, and every eviction is a full write.
+// the bandwidth of their lane, every eviction is a full write, and a policy that does not listen to the program is not
+// told of frees either: dead tensors are written out, and read back when the next iteration makes them anew.
 //
 // One thread, deterministic; a simulator runs one trace once.
 #pragma once
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -25,14 +27,15 @@ namespace ebb {
 
 class TraceSimulator {
  public:
+  static constexpr std::uint32_t kDeviceBlocksMin = Core::kFramesMin;
   enum class Timing : std::uint8_t { kStrict, kArtifact };
   struct Options {
     Machine machine;
     std::uint64_t block_bytes = 2ull << 20;
     Timing timing = Timing::kStrict;
     std::uint32_t iterations = 3;
-    // Multiplies the duration of launch k after planning; null: as in the trace.
-    std::function<double(std::size_t)> vary;
+    // Multiplies the duration of a launch in one of the iterations; null: as in the trace.
+    std::function<double(std::uint32_t iteration, std::size_t launch)> vary;
   };
   enum class Cause : std::uint8_t {
     kFault,    // touched without having been asked for
@@ -89,10 +92,13 @@ class TraceSimulator {
   void touch_all(const Trace::Launch& launch, Iteration& result);
   void touch(BlockRange blocks, Iteration& result);
   void write_all(const Trace::Launch& launch);
-  Missed count_missing(const Trace::Launch& launch) const;
+  Missed count_missing() const;
   std::uint64_t surcharge_ns(const Missed& missed) const;
   std::uint64_t duration_ns(Trace::LaunchIndex index) const;
-  Cause cause() const;
+  bool forgets_frees() const { return options_.timing == Timing::kArtifact && !core_.policy().listens(); }
+  void note_late();
+  bool pending(BlockIndex block) const;
+  Cause cause(std::span<const BlockIndex> missing) const;
   void flow();
   bool advance(std::uint64_t until_ns);
   BlockRange blocks_of(Trace::TensorIndex tensor) const;
@@ -102,6 +108,7 @@ class TraceSimulator {
   std::vector<std::vector<Trace::TensorIndex>> born_;  // by launch; one more for what is freed after the last
   std::vector<std::vector<Trace::TensorIndex>> dead_;
   std::vector<Placed> placed_;
+  std::uint32_t iteration_ = 0;
   Memory memory_;
   VirtualClock clock_;
   Core::Config config_;
@@ -109,6 +116,8 @@ class TraceSimulator {
   FrameVersions versions_;
   LaneQueue lanes_;
   std::vector<Core::Range> ranges_;
+  std::vector<BlockIndex> missing_;  // of the launch that waits
+  std::vector<BlockIndex> late_;     // of those, in order: on their way before it asked
   std::vector<BlockIndex> faulted_;
 };
 

@@ -18,7 +18,7 @@ ALLOWED = {
     "bound": {"base", "plan"},
     # The engine asks a Policy what to evict, so it sees its interface; plan/ sees nothing of move/.
     "move": {"base", "port", "space", "alloc", "plan"},
-    "runtime": CORE | {"facade"},
+    "runtime": CORE | {"facade", "trace"},
     "mirror": {"base", "port", "space", "runtime"},
     "drivers/linux": {"base", "port"},
     "drivers/uring": {"base", "port", "drivers/linux"},  # the flash file and what opening one takes

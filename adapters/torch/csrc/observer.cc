@@ -2,13 +2,16 @@
 #include "observer.h"
 
 #include <ATen/core/List.h>
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <string_view>
+#include <unordered_map>
 
 namespace ebb::torch_adapter {
 namespace {
@@ -24,7 +27,7 @@ struct LaunchContext final : at::ObserverContext {
   std::uint64_t ticket;
 };
 
-void add_tensor(const at::Tensor& tensor, std::uint32_t group, Accesses& accesses) {
+void add_tensor(const at::Tensor& tensor, std::uint32_t group, bool written, Accesses& accesses) {
   // Opaque (oneDNN), sparse, meta and functional tensors have no plain storage; what they hold faults.
   if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.unsafeGetTensorImpl()->has_storage()) return;
   if (!tensor.device().is_cpu() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return;
@@ -41,42 +44,64 @@ void add_tensor(const at::Tensor& tensor, std::uint32_t group, Accesses& accesse
   const std::size_t item = tensor.dtype().itemsize();
   const auto* const first =
       static_cast<const char*>(base) + static_cast<std::size_t>(tensor.unsafeGetTensorImpl()->storage_offset()) * item;
-  accesses.push_back({first, static_cast<std::size_t>(elements) * item, base, group});
+  accesses.push_back({first, static_cast<std::size_t>(elements) * item, base, group, written});
 }
 
-void add_list(const c10::IValue& value, std::size_t at, Accesses& accesses) {
+void add_list(const c10::IValue& value, std::size_t at, bool written, Accesses& accesses) {
   const auto list = value.toListRef();
   if (at >= list.size() || !list[at].isTensor()) return;
-  add_tensor(list[at].toTensor(), static_cast<std::uint32_t>(at), accesses);
+  add_tensor(list[at].toTensor(), static_cast<std::uint32_t>(at), written, accesses);
+}
+
+// What a recording wants to know of an operator besides its tensors: which arguments its schema says are written (a bit
+// each). Asked once for each operator, because a schema is slow to come by, and not at all without a recording.
+std::uint64_t written_arguments(const at::RecordFunction& function, std::uint64_t op) {
+  static std::mutex mutex;
+  static std::unordered_map<std::uint64_t, std::uint64_t> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, added] = known.emplace(op, 0);
+  if (!added) return found->second;
+  g_runtime->name_op(op, function.name());
+  if (const auto schema = function.operator_schema(); schema.has_value()) {
+    const auto& arguments = schema->arguments();
+    for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {
+      const auto* alias = arguments[i].alias_info();
+      if (alias != nullptr && alias->isWrite()) found->second |= std::uint64_t{1} << i;
+    }
+  }
+  return found->second;
 }
 
 // Lists of one operator are gone through side by side, as fused optimizers do: first the parameter, gradient and state
 // of one tensor, then those of the next.
-void collect(c10::ArrayRef<const c10::IValue> inputs, Accesses& accesses) {
+void collect(c10::ArrayRef<const c10::IValue> inputs, std::uint64_t written, Accesses& accesses) {
   std::size_t longest = 0;
-  for (const c10::IValue& input : inputs) {
+  const auto is_written = [written](std::size_t i) { return i < 64 && ((written >> i) & 1) != 0; };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const c10::IValue& input = inputs[i];
     if (input.isTensor()) {
-      add_tensor(input.toTensor(), 0, accesses);
+      add_tensor(input.toTensor(), 0, is_written(i), accesses);
     } else if (input.isTensorList() || input.isOptionalTensorList()) {
       longest = std::max(longest, input.toListRef().size());
     }
   }
-  for (std::size_t i = 0; i < longest; ++i) {
-    for (const c10::IValue& input : inputs) {
-      if (input.isTensorList() || input.isOptionalTensorList()) add_list(input, i, accesses);
+  for (std::size_t at = 0; at < longest; ++at) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const c10::IValue& input = inputs[i];
+      if (input.isTensorList() || input.isOptionalTensorList()) add_list(input, at, is_written(i), accesses);
     }
   }
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
   Accesses accesses;
+  const std::uint64_t op = std::hash<std::string_view>{}(function.name());
   try {
-    collect(function.inputs(), accesses);
+    collect(function.inputs(), g_runtime->recording() ? written_arguments(function, op) : 0, accesses);
   } catch (...) {
     return nullptr;  // an exotic tensor: let it fault
   }
   if (accesses.empty()) return nullptr;
-  const std::uint64_t op = std::hash<std::string_view>{}(function.name());
   const std::uint64_t ticket = g_runtime->announce(op, {accesses.data(), accesses.size()});
   return ticket == 0 ? nullptr : std::make_unique<LaunchContext>(ticket);
 }

@@ -9,6 +9,7 @@ left to Python: traceback and exit code as in any program.
 
 import importlib
 import json
+import signal
 import sys
 import time
 
@@ -18,6 +19,8 @@ def emit(**record):
 
 
 def main():
+    # A test run started in the background of a shell has Ctrl-C ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     request = json.loads(sys.argv[1])
     options = request["options"]
     ebbtide = None

@@ -54,6 +54,34 @@ TEST(ParseSize, RefusesNonsenseAndQuotesIt) {
   }
 }
 
+TEST(ParseRate, ReadsWhatPeopleWrite) {
+  struct Case {
+    const char* text;
+    std::uint64_t bytes;
+  };
+  const Case cases[] = {{"15.754GB/s", 15754000000},
+                        {"3.2 GB/s", 3200000000},
+                        {"500MiB/s ", 500 * kMiB},
+                        {"1GiB/s", kGiB},
+                        {"0", 0},
+                        {"65536", 65536},
+                        {"65536/s", 65536},
+                        {"0.5kb/s", 500}};
+  for (const Case& each : cases) EXPECT_EQ(parse_rate(each.text), each.bytes) << each.text;
+}
+
+TEST(ParseRate, RefusesNonsenseAndQuotesIt) {
+  for (const char* text : {"", "/s", "GB/s", "3.2GB", "3.2GBps", "-1GB/s", "1GB/s/s", "1GB/h", "1e9"}) {
+    try {
+      const std::uint64_t bytes = parse_rate(text);
+      ADD_FAILURE() << "'" << text << "' was taken for " << bytes;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::kInvalid);
+      EXPECT_NE(std::string(error.what()).find("rate '" + std::string(text) + "'"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(FormatSize, HasThreeDigits) {
   struct Case {
     std::uint64_t bytes;

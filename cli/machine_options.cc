@@ -1,0 +1,64 @@
+// See machine_options.h.
+#include "machine_options.h"
+
+#include <fmt/format.h>
+
+#include "ebb/status.h"
+#include "ebb/units.h"
+
+namespace ebb::cli {
+namespace {
+
+template <typename Parse>
+std::uint64_t parse_option(const char* option, const std::string& text, Parse parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw Error(error.status(), fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::string rate(double bps) { return fmt::format("{:.4g} GB/s", bps / 1e9); }
+
+}  // namespace
+
+void add_machine_options(CLI::App& command, MachineArguments& arguments) {
+  command.add_option("--device-memory", arguments.device_memory, "Memory that launches work on [40GiB]")
+      ->type_name("SIZE");
+  command.add_option("--host-memory", arguments.host_memory, "Host memory behind it; 0: none [128GiB]")
+      ->type_name("SIZE");
+  command.add_option("--pcie", arguments.pcie, "Device link, each direction; host and flash share it [15.754GB/s]")
+      ->type_name("RATE");
+  command.add_option("--flash-read", arguments.flash_read, "Flash to device; 0: no flash [3.2GB/s]")->type_name("RATE");
+  command.add_option("--flash-write", arguments.flash_write, "Device to flash; 0: no flash [3.2GB/s]")
+      ->type_name("RATE");
+}
+
+Machine machine_of(const MachineArguments& arguments) {
+  Machine machine;
+  const auto size = [](const char* option, const std::string& text, std::uint64_t& bytes) {
+    if (!text.empty()) bytes = parse_option(option, text, parse_size);
+  };
+  const auto bandwidth = [](const char* option, const std::string& text, double& bps) {
+    if (!text.empty()) bps = static_cast<double>(parse_option(option, text, parse_rate));
+  };
+  size("--device-memory", arguments.device_memory, machine.device_bytes);
+  size("--host-memory", arguments.host_memory, machine.host_bytes);
+  bandwidth("--pcie", arguments.pcie, machine.device_link_bps);
+  bandwidth("--flash-read", arguments.flash_read, machine.flash_read_bps);
+  bandwidth("--flash-write", arguments.flash_write, machine.flash_write_bps);
+  if (machine.device_bytes == 0) throw Error(Status::kInvalid, "--device-memory: must not be 0");
+  return machine;
+}
+
+std::string describe(const Machine& machine) {
+  std::string text = format_size(machine.device_bytes) + " device memory";
+  if (machine.has_host()) text += ", " + format_size(machine.host_bytes) + " host memory";
+  text += ", link " + rate(machine.device_link_bps) + " each way";
+  if (machine.has_flash()) {
+    text += ", flash reads " + rate(machine.flash_read_bps) + ", writes " + rate(machine.flash_write_bps);
+  }
+  return text;
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,29 @@
+// The options that describe a machine, shared by the commands that work on a trace: memories as sizes, links as rates.
+// Left out, they are those of the A100 machine of the G10 paper (plan/machine.h). Stateless; any thread.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "plan/machine.h"
+
+namespace ebb::cli {
+
+// As the user wrote them; empty: not given.
+struct MachineArguments {
+  std::string device_memory;
+  std::string host_memory;
+  std::string pcie;
+  std::string flash_read;
+  std::string flash_write;
+};
+
+void add_machine_options(CLI::App& command, MachineArguments& arguments);
+
+// Throws Error that names the option.
+Machine machine_of(const MachineArguments& arguments);
+
+// "40 GiB device memory, 128 GiB host memory, 15.8 GB/s to the device, flash reads 3.2 GB/s and writes 3.2 GB/s".
+std::string describe(const Machine& machine);
+
+}  // namespace ebb::cli

@@ -1,0 +1,69 @@
+// See plan_command.h.
+#include "plan/plan_command.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "bound/lower_bound.h"
+#include "drivers/linux/system_files.h"
+#include "ebb/status.h"
+#include "plan/plan_report.h"
+#include "plan/pressure_plot.h"
+#include "text.h"
+#include "trace/reader.h"
+
+namespace ebb::cli {
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;  // tensors are counted in whole pages, as G10 does
+constexpr int kColumnsDefault = 80;
+
+int terminal_columns(int fd) {
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return kColumnsDefault;
+}
+
+std::string title_of(const Trace& trace) {
+  return fmt::format("{}{}", trace.model.empty() ? "trace" : trace.model,
+                     trace.batch > 0 ? fmt::format(", batch {}", trace.batch) : "");
+}
+
+void write_page(const std::string& file, const std::string& page) {
+  std::ofstream stream(file, std::ios::binary);
+  stream << page;
+  stream.close();
+  if (!stream) throw Error(Status::kInvalid, fmt::format("--html: cannot write {}: {}", file, std::strerror(errno)));
+}
+
+}  // namespace
+
+int plan_trace(const PlanArguments& arguments) {
+  const Machine machine = machine_of(arguments.machine);
+  const Trace trace = read_trace(arguments.trace);
+  const Vitality vitality = analyse(trace, kPageBytes);
+  PlanFindings findings{trace, vitality, machine, {}, {}};
+  findings.written = lower_bound(vitality, machine, {.copies = Copies::kWritten});
+  findings.kept = lower_bound(vitality, machine, {.copies = Copies::kKeptClean});
+  if (!arguments.html.empty()) {
+    write_page(arguments.html, draw_pressure_html(vitality, machine.device_bytes, title_of(trace)));
+  }
+  if (arguments.json) {
+    write_all(STDOUT_FILENO, to_json(findings));
+    return 0;
+  }
+  std::string out = describe_memory(findings) + "\n";
+  if (!trace.launches.empty()) {
+    out +=
+        draw_pressure(vitality, {machine.device_bytes, terminal_columns(STDOUT_FILENO), wants_colour(STDOUT_FILENO)});
+  }
+  write_all(STDOUT_FILENO, out + describe_bounds(findings));
+  return 0;
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,26 @@
+// What `ebb plan` found out, and how it is told: a table for people, one JSON object for programs. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "bound/lower_bound.h"
+#include "plan/machine.h"
+#include "plan/trace.h"
+#include "plan/vitality.h"
+
+namespace ebb::cli {
+
+struct PlanFindings {
+  const Trace& trace;
+  const Vitality& vitality;
+  const Machine& machine;
+  Bound written;  // if every absence is written, as in G10
+  Bound kept;     // if clean copies are kept below
+};
+
+// The parts of the table before and after the plot.
+std::string describe_memory(const PlanFindings& findings);
+std::string describe_bounds(const PlanFindings& findings);
+std::string to_json(const PlanFindings& findings);
+
+}  // namespace ebb::cli

@@ -1,0 +1,173 @@
+// See sim_command.h.
+#include "sim/sim_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+#include "base/rng.h"
+#include "drivers/linux/system_files.h"
+#include "ebb/status.h"
+#include "ebb/units.h"
+#include "plan/policy.h"
+#include "sim/sim_report.h"
+#include "trace/reader.h"
+
+namespace ebb::cli {
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;  // tensors are counted in whole pages, as G10 does
+constexpr std::uint64_t kBlockMin = 64 * kKiB;
+constexpr std::uint64_t kBlockMax = kGiB;
+constexpr std::uint32_t kIterationsMax = 1000;
+constexpr auto kSilence = std::chrono::seconds(1);
+
+// What is being done, on a terminal, once it takes longer than a person likes to wonder.
+class Progress {
+ public:
+  explicit Progress(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void next(std::string_view what) {
+    ++count_;
+    if (!shown_ || std::chrono::steady_clock::now() - start_ < kSilence) return;
+    drawn_ = true;
+    write_all(STDERR_FILENO, fmt::format("\r\033[K{} of {}: {}", count_, total_, what));
+  }
+  void clear() {
+    if (drawn_) write_all(STDERR_FILENO, "\r\033[K");
+    drawn_ = false;
+  }
+
+ private:
+  std::size_t total_;
+  std::size_t count_ = 0;
+  bool shown_;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::string known_names() {
+  std::string names;
+  for (const std::string_view name : policy_names()) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  return names;
+}
+
+std::vector<std::string> policies_of(const std::string& text) {
+  std::vector<std::string> names;
+  std::size_t start = 0;
+  while (start <= text.size()) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    const std::string name = text.substr(start, end - start);
+    start = end + 1;
+    if (name == "all") {
+      names.insert(names.end(), policy_names().begin(), policy_names().end());
+      continue;
+    }
+    if (make_policy(name) == nullptr) {
+      throw Error(Status::kInvalid,
+                  fmt::format("--policy: unknown policy '{}'; there are: all, {}", name, known_names()));
+    }
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+std::uint64_t block_of(const std::string& text) {
+  if (text.empty()) return TraceSimulator::Options{}.block_bytes;
+  std::uint64_t bytes = 0;
+  try {
+    bytes = parse_size(text);
+  } catch (const Error& error) {
+    throw Error(error.status(), fmt::format("--block: {}", error.what()));
+  }
+  if (!std::has_single_bit(bytes) || bytes < kBlockMin || bytes > kBlockMax) {
+    throw Error(Status::kInvalid, fmt::format("--block: must be a power of two from {} to {}", format_size(kBlockMin),
+                                              format_size(kBlockMax)));
+  }
+  return bytes;
+}
+
+TraceSimulator::Options options_of(const SimArguments& arguments) {
+  TraceSimulator::Options options;
+  options.machine = machine_of(arguments.machine);
+  options.block_bytes = block_of(arguments.block);
+  options.iterations = arguments.iterations;
+  if (options.machine.device_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
+    throw Error(Status::kInvalid, fmt::format("--device-memory: must hold at least {} blocks of {}; give more memory, "
+                                              "or smaller blocks with --block",
+                                              TraceSimulator::kDeviceBlocksMin, format_size(options.block_bytes)));
+  }
+  if (arguments.iterations == 0 || arguments.iterations > kIterationsMax) {
+    throw Error(Status::kInvalid, fmt::format("--iterations: must be from 1 to {}", kIterationsMax));
+  }
+  if (arguments.timing != "strict" && arguments.timing != "artifact") {
+    throw Error(Status::kInvalid, fmt::format("--timing: '{}' is neither strict nor artifact", arguments.timing));
+  }
+  if (arguments.timing == "artifact") options.timing = TraceSimulator::Timing::kArtifact;
+  if (!(arguments.vary >= 0 && arguments.vary < 1)) {
+    throw Error(Status::kInvalid, "--vary: must be from 0 to less than 1, such as 0.25");
+  }
+  return options;
+}
+
+// One factor a launch, drawn from [1 - vary, 1 + vary]: for every iteration after the first, so that what a policy has
+// learned is what the trace says.
+std::vector<double> draw_factors(const Trace& trace, double vary, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> factors;
+  for (std::size_t i = 0; i < trace.launches.size(); ++i) {
+    factors.push_back(1 + vary * (2 * std::ldexp(static_cast<double>(rng.next() >> 11), -53) - 1));
+  }
+  return factors;
+}
+
+// The times that count in a bound are those of the last iteration.
+Vitality vitality_of(Trace trace, const std::vector<double>& factors) {
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    std::uint64_t& ns = trace.launches[i].ns;
+    if (ns != Trace::kUnknown) ns = static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) * factors[i]));
+  }
+  return analyse(trace, kPageBytes);
+}
+
+}  // namespace
+
+int simulate_trace(const SimArguments& arguments) {
+  TraceSimulator::Options options = options_of(arguments);
+  const std::vector<std::string> names = policies_of(arguments.policy);
+  const Trace trace = read_trace(arguments.trace);
+  if (trace.launches.empty()) throw Error(Status::kInvalid, "the trace has no launches: there is nothing to simulate");
+  std::vector<double> factors;
+  if (arguments.vary > 0) {
+    factors = draw_factors(trace, arguments.vary, arguments.seed);
+    options.vary = [&factors](std::uint32_t iteration, std::size_t launch) {
+      return iteration == 0 ? 1.0 : factors[launch];
+    };
+  }
+  SimFindings findings{trace, arguments.trace, options, arguments.vary, arguments.seed, {}, {}, {}};
+  Progress progress(names.size() + 1);
+  for (const std::string& name : names) {
+    progress.next(name);
+    TraceSimulator simulator(trace, make_policy(name), options);
+    findings.results.push_back({name, simulator.run()});
+  }
+  if (!is_artifact(findings)) {
+    progress.next("lower bound");
+    const Vitality vitality = vitality_of(trace, arguments.iterations > 1 ? factors : std::vector<double>{});
+    findings.bound = lower_bound(vitality, options.machine, {.copies = Copies::kKeptClean});
+    findings.bound_written = lower_bound(vitality, options.machine, {.copies = Copies::kWritten});
+  }
+  progress.clear();
+  write_all(STDOUT_FILENO, arguments.json ? to_json(findings) : to_table(findings, wants_colour(STDOUT_FILENO)));
+  return 0;
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,27 @@
+// `ebb sim TRACE`: runs the trace on a simulated machine with one policy after the other. Reads the file, writes to
+// stdout, and what it is doing to stderr if that is a terminal and it takes long; one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "machine_options.h"
+
+namespace ebb::cli {
+
+struct SimArguments {
+  std::string trace;
+  MachineArguments machine;
+  std::string policy = "all";
+  std::string block;
+  std::string timing = "strict";
+  double vary = 0;
+  std::uint64_t seed = 1;
+  std::uint32_t iterations = 3;
+  bool json = false;
+};
+
+// The exit code. Throws Error for what the user gave.
+int simulate_trace(const SimArguments& arguments);
+
+}  // namespace ebb::cli

@@ -1,0 +1,140 @@
+// See sim_report.h.
+#include "sim/sim_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "ebb/units.h"
+#include "machine_options.h"
+
+namespace ebb::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Iteration = TraceSimulator::Iteration;
+using Cause = TraceSimulator::Cause;
+
+constexpr double kCloseToBound = 0.98;
+constexpr std::array<const char*, TraceSimulator::kCauses> kCauseKeys{"fault_ns", "fetch_ns", "late_ns", "no_frame_ns"};
+constexpr std::array<const char*, kLanes> kLaneKeys{"host_out", "flash_out", "host_in", "flash_in"};
+constexpr std::array<Lane, kLanes> kLaneOrder{Lane::kHostOut, Lane::kHostIn, Lane::kFlashOut, Lane::kFlashIn};
+
+std::string seconds(std::uint64_t ns) { return format_seconds(static_cast<double>(ns) / 1e9); }
+
+double ratio(std::uint64_t part, std::uint64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string title(const SimFindings& findings) {
+  const Trace& trace = findings.trace;
+  return fmt::format("{}{}: {} launches, {} of kernels", trace.model.empty() ? "trace" : trace.model,
+                     trace.batch > 0 ? fmt::format(", batch {}", trace.batch) : "", trace.launches.size(),
+                     seconds(findings.results.front().iterations.back().ideal_ns));
+}
+
+std::string row(const SimFindings& findings, const SimResult& result, bool bounded, bool colour) {
+  const Iteration& last = result.iterations.back();
+  const double of_bound = bounded ? ratio(findings.bound.total_ns(), last.ns) : 0;
+  const bool close = colour && bounded && of_bound >= kCloseToBound;
+  std::string out = fmt::format("{:<12}{:>9}{:>9}{:>10}", result.policy, seconds(result.iterations.front().ns),
+                                seconds(last.ns), percent(ratio(last.ideal_ns, last.ns)));
+  out += fmt::format("{}{:>10}{}", close ? "\033[32m" : "", bounded ? percent(of_bound) : "-", close ? "\033[0m" : "");
+  for (const std::uint64_t ns : last.stall_ns) out += fmt::format("{:>9}", ns == 0 ? "-" : seconds(ns));
+  for (const Lane lane : kLaneOrder) {
+    const std::uint64_t bytes = last.lanes[static_cast<std::size_t>(lane)].bytes;
+    out += fmt::format("{:>9}", bytes == 0 ? "-" : fmt::format("{:.1f}", static_cast<double>(bytes) / 1e9));
+  }
+  return out + "\n";
+}
+
+Json lanes_json(const Iteration& iteration) {
+  Json json = Json::object();
+  for (const Lane lane : kLaneOrder) {
+    const LaneQueue::LaneUse& use = iteration.lanes[static_cast<std::size_t>(lane)];
+    json[kLaneKeys[static_cast<std::size_t>(lane)]] = {{"bytes", use.bytes}, {"busy_ns", use.busy_ns}};
+  }
+  return json;
+}
+
+Json result_json(const SimFindings& findings, const SimResult& result) {
+  const Iteration& last = result.iterations.back();
+  Json stalls = Json::object();
+  for (std::size_t i = 0; i < kCauseKeys.size(); ++i) stalls[kCauseKeys[i]] = last.stall_ns[i];
+  const bool bounded = bound_note(findings).empty();
+  return {{"policy", result.policy},
+          {"first_iteration_ns", result.iterations.front().ns},
+          {"iteration_ns", last.ns},
+          {"ideal_ns", last.ideal_ns},
+          {"bound_ns", bounded ? Json(findings.bound.total_ns()) : Json(nullptr)},
+          {"bound_written_ns", bounded ? Json(findings.bound_written.total_ns()) : Json(nullptr)},
+          {"lanes", lanes_json(last)},
+          {"stalls", stalls},
+          {"flash_bytes_written", last.lanes[static_cast<std::size_t>(Lane::kFlashOut)].bytes},
+          {"faults", last.faults}};
+}
+
+}  // namespace
+
+bool is_artifact(const SimFindings& findings) { return findings.options.timing == TraceSimulator::Timing::kArtifact; }
+
+std::string bound_note(const SimFindings& findings) {
+  if (is_artifact(findings)) return "artifact timing lets launches run while they wait, which no bound of ours allows";
+  switch (findings.bound.outcome) {
+    case Bound::Outcome::kStreams: return "a launch touches more than device memory holds, so the bound does not apply";
+    case Bound::Outcome::kNoRoom: return "device, host and flash together are too small";
+    case Bound::Outcome::kUnknown: return "the lower bound could not be computed";
+    case Bound::Outcome::kFits:
+    case Bound::Outcome::kBounded: break;
+  }
+  return "";
+}
+
+std::string to_table(const SimFindings& findings, bool colour) {
+  const std::string note = bound_note(findings);
+  std::string out = title(findings) + "\nmachine: " + describe(findings.options.machine) + "\n";
+  out += fmt::format("{} timing, blocks of {}, steady is iteration {}", is_artifact(findings) ? "artifact" : "strict",
+                     format_size(findings.options.block_bytes), findings.options.iterations);
+  if (findings.vary > 0) out += fmt::format(", times vary by {:.0f} %, seed {}", 100 * findings.vary, findings.seed);
+  out += note.empty() ? fmt::format("\nno schedule is faster than {}, or {} if it writes all that leaves\n\n",
+                                    seconds(findings.bound.total_ns()), seconds(findings.bound_written.total_ns()))
+                      : fmt::format("\nno bound: {}\n\n", note);
+  out += fmt::format("{:<40}{:^36}  {:^36}\n", "", "waits for", "GB moved");
+  out += colour ? "\033[1m" : "";
+  out += fmt::format("{:<12}{:>9}{:>9}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}", "policy", "first",
+                     "steady", "of ideal", "of bound", "fault", "fetch", "late", "frame", "host out", "host in",
+                     "fl. out", "fl. in");
+  out += colour ? "\033[0m\n" : "\n";
+  for (const SimResult& result : findings.results) out += row(findings, result, note.empty(), colour);
+  return out;
+}
+
+std::string to_json(const SimFindings& findings) {
+  const Machine& machine = findings.options.machine;
+  Json results = Json::array();
+  for (const SimResult& result : findings.results) results.push_back(result_json(findings, result));
+  const std::string note = bound_note(findings);
+  const Json json{{"trace", findings.file},
+                  {"model", findings.trace.model},
+                  {"batch", findings.trace.batch},
+                  {"machine",
+                   {{"device_bytes", machine.device_bytes},
+                    {"host_bytes", machine.host_bytes},
+                    {"device_link_bps", machine.device_link_bps},
+                    {"flash_read_bps", machine.flash_read_bps},
+                    {"flash_write_bps", machine.flash_write_bps}}},
+                  {"timing", is_artifact(findings) ? "artifact" : "strict"},
+                  {"block_bytes", findings.options.block_bytes},
+                  {"iterations", findings.options.iterations},
+                  {"vary", findings.vary},
+                  {"seed", findings.seed},
+                  {"bound_note", note.empty() ? Json(nullptr) : Json(note)},
+                  {"results", results}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,105 @@
+// See fluid.h.
+#include "bound/fluid.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace ebb::fluid {
+namespace {
+
+struct Cut {
+  std::vector<Slot> slots;
+  std::vector<std::uint32_t> gap;  // by launch: the slot that holds the gap after it
+};
+
+// A launch of more than its share of the time has a slot of its own and its gap another, which is exact; shorter
+// neighbours are gathered until they have their share.
+Cut cut_time(const Vitality& vitality, std::uint32_t resolution) {
+  const auto launches = static_cast<std::uint32_t>(vitality.live_bytes.size());
+  const bool all_apart = launches <= resolution;
+  const std::uint64_t share_ns = vitality.ideal_ns() / std::max<std::uint32_t>(resolution, 1) + 1;
+  const std::uint32_t launches_each = launches / std::max<std::uint32_t>(resolution, 1) + 1;
+  Cut cut;
+  cut.gap.resize(launches);
+  std::uint32_t in_slot = 0;  // launches in the last slot, if it is open
+  for (std::uint32_t k = 0; k < launches; ++k) {
+    const std::uint64_t ns = vitality.start_ns[k + 1] - vitality.start_ns[k];
+    const std::uint64_t vital = vitality.vital_bytes[k];
+    if (all_apart || ns >= share_ns) {
+      cut.slots.push_back({ns, false, vital, vital});
+      cut.slots.push_back({0, true, 0, 0});
+      in_slot = 0;
+    } else {
+      if (in_slot == 0) cut.slots.push_back({0, true, vital, 0});
+      Slot& slot = cut.slots.back();
+      slot.ns += ns;
+      slot.most_bytes = std::max(slot.most_bytes, vital);
+      if (++in_slot >= launches_each || slot.ns >= share_ns) in_slot = 0;
+    }
+    cut.gap[k] = static_cast<std::uint32_t>(cut.slots.size() - 1);
+  }
+  return cut;
+}
+
+Absence absence_of(const Vitality::Period& period, const Cut& cut) {
+  // Back at the end of the gap before `before`; that of launch 0 still belongs to this iteration.
+  const auto launches = static_cast<std::uint32_t>(cut.gap.size());
+  const std::uint32_t last = period.before == 0 ? launches - 1 : period.before - 1;
+  return {cut.gap[period.after], cut.gap[last], period.wraps && period.before != 0};
+}
+
+// The periods of one content, in the order after it was made, which may run past the end of the iteration.
+Class class_of(std::vector<const Vitality::Period*>& periods, const Cut& cut) {
+  const auto launches = static_cast<std::uint32_t>(cut.gap.size());
+  const std::uint32_t made = periods.front()->made;
+  const auto since = [&](const Vitality::Period* period) {
+    if (made == Vitality::kNone || period->after >= made) return period->after;
+    return period->after + launches;
+  };
+  std::sort(periods.begin(), periods.end(), [&](const auto* a, const auto* b) { return since(a) < since(b); });
+  Class result;
+  result.clean = made == Vitality::kNone;
+  result.made = result.clean ? 0 : cut.gap[made];
+  result.bytes = periods.front()->bytes;
+  for (const auto* period : periods) {
+    result.absences.push_back(absence_of(*period, cut));
+    result.crosses |= result.absences.back().crosses || since(period) >= launches;
+    if (period == periods.front()) result.first_crosses = result.crosses;
+  }
+  return result;
+}
+
+}  // namespace
+
+Fluid make_fluid(const Vitality& vitality, const BoundOptions& options) {
+  Cut cut = cut_time(vitality, options.resolution);
+  // Contents: the periods of a tensor with the same `made`, or each period alone if every absence is written.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::vector<const Vitality::Period*>> contents;
+  std::uint32_t number = 0;
+  for (const auto& period : vitality.periods) {
+    if (!period.needed || period.bytes == 0) continue;
+    const bool kept = options.copies == Copies::kKeptClean;
+    contents[{period.tensor, kept ? period.made : 0, kept ? 0 : number++}].push_back(&period);
+  }
+  using Course = std::tuple<std::uint32_t, bool, bool, bool, std::vector<Absence>>;
+  std::map<Course, std::uint64_t> classes;
+  for (auto& [key, periods] : contents) {
+    Class made = class_of(periods, cut);
+    if (options.copies == Copies::kWritten) {
+      made.made = made.absences.front().begin;
+      made.crosses = made.first_crosses = made.absences.front().crosses;
+      made.clean = false;
+    }
+    classes[{made.made, made.clean, made.crosses, made.first_crosses, made.absences}] += made.bytes;
+  }
+  Fluid result;
+  result.slots = std::move(cut.slots);
+  for (auto& [course, bytes] : classes) {
+    const auto& [made, clean, crosses, first_crosses, absences] = course;
+    result.classes.push_back({made, clean, crosses, first_crosses, absences, bytes});
+  }
+  return result;
+}
+
+}  // namespace ebb::fluid

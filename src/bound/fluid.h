@@ -1,0 +1,49 @@
+// Fluid: the vitality of a trace as the linear program sees it: time cut into slots, and inactive periods with the same
+// course through the slots gathered into classes. The cut is where a long trace is made small.
+//
+// Time runs: launch 0, gap 0, launch 1, gap 1, …, in a circle; a launch waits in the gap before it. A slot holds whole
+// launches and gaps in a row.
+// Owned by lower_bound(); plain data, read only once made.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bound/lower_bound.h"
+#include "plan/vitality.h"
+
+namespace ebb::fluid {
+
+struct Slot {
+  std::uint64_t ns = 0;           // of its launches
+  bool stalls = false;            // it has a gap
+  std::uint64_t first_bytes = 0;  // vital at the launch that it starts with; 0: it starts with a gap
+  std::uint64_t most_bytes = 0;   // vital at any of its launches
+};
+
+struct Absence {
+  std::uint32_t begin = 0;  // the slot in which the first bytes may leave
+  std::uint32_t due = 0;    // the slot at whose end all must be back
+  bool crosses = false;     // open at the end of the iteration
+  bool operator==(const Absence&) const = default;
+  auto operator<=>(const Absence&) const = default;
+};
+
+// Contents with the same course: when made, and when each may be absent, the first absence after it was made first.
+struct Class {
+  std::uint32_t made = 0;      // the slot from which on it can be written out
+  bool clean = false;          // never written: the copy below is always good
+  bool crosses = false;        // from when it was made to its last absence: over the end of the iteration
+  bool first_crosses = false;  // likewise, to its first absence
+  std::vector<Absence> absences;
+  std::uint64_t bytes = 0;
+};
+
+struct Fluid {
+  std::vector<Slot> slots;
+  std::vector<Class> classes;
+};
+
+Fluid make_fluid(const Vitality& vitality, const BoundOptions& options);
+
+}  // namespace ebb::fluid

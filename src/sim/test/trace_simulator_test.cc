@@ -1,0 +1,237 @@
+// TraceSimulator on traces whose times are known: what must be exact is computed here by hand.
+#include "sim/trace_simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "ebb/status.h"
+#include "trace_builder.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::uint64_t kBlock = 64 << 10;
+constexpr std::uint32_t kFrames = 128;
+constexpr std::uint64_t kBlockNs = 1000;  // over the device link
+constexpr std::uint64_t kNs = 10'000;     // a launch
+
+// A link that takes 1 µs a block, host memory for everything, and flash at a quarter of that speed.
+TraceSimulator::Options machine() {
+  TraceSimulator::Options options;
+  options.block_bytes = kBlock;
+  options.machine.device_bytes = kFrames * kBlock;
+  options.machine.host_bytes = 16 * options.machine.device_bytes;
+  options.machine.device_link_bps = static_cast<double>(kBlock) * 1e9 / kBlockNs;
+  options.machine.flash_read_bps = options.machine.flash_write_bps = options.machine.device_link_bps / 4;
+  return options;
+}
+
+// `count` persistent tensors of `blocks` blocks, one after the other used by a launch.
+Trace round_robin(std::uint32_t count, std::uint32_t blocks, bool written) {
+  TraceBuilder builder;
+  for (std::uint32_t i = 0; i < count; ++i) builder.tensor(blocks * kBlock, true);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    builder.launch(kNs, {i}, written ? std::vector<std::uint32_t>{i} : std::vector<std::uint32_t>{});
+  }
+  return builder.take();
+}
+
+std::vector<TraceSimulator::Iteration> run(const Trace& trace, std::string_view policy,
+                                           const TraceSimulator::Options& options) {
+  return TraceSimulator(trace, make_policy(policy), options).run();
+}
+
+std::uint64_t bytes(const TraceSimulator::Iteration& iteration, Lane lane) {
+  return iteration.lanes[static_cast<std::size_t>(lane)].bytes;
+}
+
+std::uint64_t stalls(const TraceSimulator::Iteration& iteration) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t ns : iteration.stall_ns) sum += ns;
+  return sum;
+}
+
+TEST(TraceSimulator, WhatFitsTakesExactlyItsKernels) {
+  const Trace trace = round_robin(6, 16, true);
+  for (const std::string_view policy : policy_names()) {
+    for (const auto& iteration : run(trace, policy, machine())) {
+      EXPECT_EQ(iteration.ns, 6 * kNs) << policy;
+      EXPECT_EQ(iteration.ideal_ns, 6 * kNs) << policy;
+      EXPECT_EQ(stalls(iteration), 0u) << policy;
+      for (const auto& lane : iteration.lanes) EXPECT_EQ(lane.bytes, 0u) << policy;
+    }
+  }
+}
+
+// Nine tensors where eight fit, first in first out: each is absent when it is needed. Their copies on the host are
+// good, so their frames are free at once, and a launch waits for its 16 blocks to come.
+TEST(TraceSimulator, OneTensorTooManyStallsForItsBytes) {
+  const auto last = run(round_robin(9, 16, false), "on_demand", machine()).back();
+  EXPECT_EQ(last.ns, 9 * (kNs + 16 * kBlockNs));
+  EXPECT_EQ(last.stall_ns[static_cast<std::size_t>(TraceSimulator::Cause::kFault)], 9 * 16 * kBlockNs);
+  EXPECT_EQ(last.faults, 9u * 16);
+  EXPECT_EQ(bytes(last, Lane::kHostIn), 9 * 16 * kBlock);
+}
+
+// The same, but each has been written: a frame is free when its block has left. Both directions work at once, and as
+// one frame more is made free than is asked for, the first block of the next launch need not wait for one to leave.
+TEST(TraceSimulator, WrittenTensorsLeaveWhileOthersCome) {
+  const auto last = run(round_robin(9, 16, true), "on_demand", machine()).back();
+  EXPECT_EQ(last.ns, 9 * (kNs + 16 * kBlockNs));
+  EXPECT_EQ(bytes(last, Lane::kHostOut), 9 * 16 * kBlock);
+}
+
+TEST(TraceSimulator, CleanCopiesAreNotWrittenAgain) {
+  const Trace trace = round_robin(9, 16, false);
+  EXPECT_EQ(bytes(run(trace, "on_demand", machine()).back(), Lane::kHostOut), 0u);
+  auto artifact = machine();
+  artifact.timing = TraceSimulator::Timing::kArtifact;
+  EXPECT_EQ(bytes(run(trace, "on_demand", artifact).back(), Lane::kHostOut), 9 * 16 * kBlock);
+}
+
+// Without host memory all goes to flash, at a quarter of the speed; the link is not what binds.
+TEST(TraceSimulator, FlashRunsAtItsOwnPace) {
+  auto options = machine();
+  options.machine.host_bytes = 0;
+  const auto last = run(round_robin(9, 16, false), "on_demand", options).back();
+  // The last block still has to pass the link.
+  EXPECT_EQ(last.ns, 9 * (kNs + 16 * 4 * kBlockNs + kBlockNs));
+  EXPECT_EQ(bytes(last, Lane::kFlashIn), 9 * 16 * kBlock);
+}
+
+TEST(TraceSimulator, FaultsCostWhatTheMachineSays) {
+  auto options = machine();
+  options.machine.fault_ns = 100'000;  // for all that a device faults for at once
+  const auto last = run(round_robin(9, 16, false), "on_demand", options).back();
+  EXPECT_EQ(last.ns, 9 * (kNs + 100'000));
+}
+
+// In the artifact's timing the kernel runs while its launch waits, but pays once more for blocks that it faults for: of
+// 16 that come one after the other, its own time is hidden, and 16 are charged.
+TEST(TraceSimulator, TheArtifactChargesForFaults) {
+  const Trace trace = round_robin(9, 16, true);
+  auto options = machine();
+  options.timing = TraceSimulator::Timing::kArtifact;
+  EXPECT_EQ(run(trace, "on_demand", options).back().ns, 9 * (kNs + 16 * kBlockNs));
+}
+
+// What has been asked for before is not charged: there, waiting is hidden by the kernel.
+TEST(TraceSimulator, TheArtifactLetsLaunchesRunWhileTheyWait) {
+  TraceBuilder builder;
+  for (std::uint32_t i = 0; i < 7; ++i) builder.tensor(16 * kBlock, true);
+  for (std::uint32_t i = 0; i < 7; ++i) {
+    builder.launch(kNs, {i}, {i, builder.tensor(24 * kBlock, false)});
+  }
+  const Trace trace = builder.take();
+  auto options = machine();
+  const auto strict = run(trace, "foresight", options).back();
+  options.timing = TraceSimulator::Timing::kArtifact;
+  const auto artifact = run(trace, "foresight", options).back();
+  EXPECT_GT(stalls(strict), 0u);
+  EXPECT_LT(artifact.ns, strict.ns);
+}
+
+// In the artifact's timing a policy that does not listen drags dead tensors along.
+TEST(TraceSimulator, TheArtifactsDemandPagingKeepsTheDead) {
+  TraceBuilder builder;
+  for (std::uint32_t i = 0; i < 9; ++i) builder.tensor(16 * kBlock, false);
+  for (std::uint32_t i = 0; i < 9; ++i) builder.launch(kNs, {}, {i});
+  const Trace trace = builder.take();
+  auto options = machine();
+  EXPECT_EQ(run(trace, "on_demand", options).back().ns, 9 * kNs);
+  options.timing = TraceSimulator::Timing::kArtifact;
+  const auto last = run(trace, "on_demand", options).back();
+  EXPECT_EQ(bytes(last, Lane::kHostOut), 9 * 16 * kBlock);
+  EXPECT_EQ(bytes(last, Lane::kHostIn), 9 * 16 * kBlock);
+  EXPECT_EQ(run(trace, "window", options).back().ns, 9 * kNs);
+}
+
+TEST(TraceSimulator, VariedTimesAreIdealTimes) {
+  auto options = machine();
+  options.vary = [](std::uint32_t iteration, std::size_t) { return iteration == 2 ? 1.5 : 1.0; };
+  const auto iterations = run(round_robin(6, 16, true), "foresight", options);
+  EXPECT_EQ(iterations[1].ns, 6 * kNs);
+  EXPECT_EQ(iterations[2].ns, 6 * kNs * 3 / 2);
+  EXPECT_EQ(iterations[2].ideal_ns, 6 * kNs * 3 / 2);
+}
+
+TEST(TraceSimulator, SaysWhatIsWrongWithATrace) {
+  TraceBuilder builder;
+  builder.launch(Trace::kUnknown, {}, {builder.tensor(kBlock, false)});
+  const Trace unknown = builder.take();
+  EXPECT_THROW(run(unknown, "on_demand", machine()), Error);
+  auto options = machine();
+  options.machine.host_bytes = 0;
+  options.machine.flash_write_bps = 0;
+  EXPECT_THROW(run(round_robin(9, 16, false), "on_demand", options), Error);
+}
+
+class EveryPolicy : public testing::TestWithParam<std::string_view> {};
+
+// Networks that need two to four times the device memory, with and without host memory.
+TEST_P(EveryPolicy, RunsRandomNetworksWithinTheMachine) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Trace trace = TraceBuilder::network(seed, 24, 24 * kBlock, 40 * kNs);
+    auto options = machine();
+    options.iterations = 4;
+    if (seed % 3 == 0) options.machine.host_bytes = 0;
+    if (seed % 3 == 1) options.machine.host_bytes = options.machine.device_bytes;
+    options.timing = seed % 4 == 0 ? TraceSimulator::Timing::kArtifact : TraceSimulator::Timing::kStrict;
+    TraceSimulator simulator(trace, make_policy(GetParam()), options);
+    const auto iterations = simulator.run();
+    // What had been handed to a lane when an iteration began counts for the one before.
+    const double slack = LaneQueue::kDepth;
+    for (const auto& each : iterations) {
+      EXPECT_GE(each.ns, each.ideal_ns) << GetParam() << " seed " << seed;
+      const auto blocks = [&](Lane lane) { return static_cast<double>(bytes(each, lane)) / kBlock; };
+      const auto room = static_cast<double>(each.ns) / kBlockNs + slack;
+      EXPECT_LE(blocks(Lane::kHostIn) + blocks(Lane::kFlashIn), room) << GetParam() << " seed " << seed;
+      EXPECT_LE(blocks(Lane::kHostOut) + blocks(Lane::kFlashOut), room) << GetParam() << " seed " << seed;
+      EXPECT_LE(blocks(Lane::kFlashIn), room / 4 + slack) << GetParam() << " seed " << seed;
+      EXPECT_LE(blocks(Lane::kFlashOut), room / 4 + slack) << GetParam() << " seed " << seed;
+      if (make_policy(GetParam())->listens()) {
+        EXPECT_EQ(each.faults, 0u) << GetParam() << " seed " << seed;
+      }
+    }
+    EXPECT_LE(simulator.core().table().count(BlockState::kResident), kFrames);
+    EXPECT_EQ(simulator.core().engine().counters().lost, 0u);
+  }
+}
+
+TEST_P(EveryPolicy, RunsTheSameTwice) {
+  const Trace trace = TraceBuilder::network(7, 24, 24 * kBlock, 40 * kNs);
+  const auto first = run(trace, GetParam(), machine());
+  const auto second = run(trace, GetParam(), machine());
+  ASSERT_EQ(first.size(), second.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].ns, second[i].ns);
+    EXPECT_EQ(first[i].stall_ns, second[i].stall_ns);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      EXPECT_EQ(first[i].lanes[lane].bytes, second[i].lanes[lane].bytes);
+    }
+  }
+}
+
+// Which beats which, where kernels are long enough to hide transfers. On machines this small, where frames in transit
+// are a tenth of all, the plans that look ahead are close to one another.
+TEST(Policies, LookingFurtherAheadIsFaster) {
+  std::map<std::string_view, std::uint64_t> total;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Trace trace = TraceBuilder::network(seed, 24, 24 * kBlock, 40 * kNs);
+    for (const std::string_view policy : policy_names()) total[policy] += run(trace, policy, machine()).back().ns;
+  }
+  EXPECT_LT(total["deepum"], total["window"]);
+  EXPECT_LT(total["belady"], total["window"]);
+  EXPECT_LT(total["g10"], total["g10_flash"]);
+  for (const std::string_view policy : {"on_demand", "window", "belady", "flashneuron", "g10_flash"}) {
+    EXPECT_LT(total["foresight"], total[policy]) << policy;
+  }
+  for (const std::string_view policy : policy_names()) EXPECT_LT(total["foresight"], total[policy] * 21 / 20) << policy;
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn(policy_names().begin(), policy_names().end()),
+                         [](const auto& each) { return std::string(each.param); });
+
+}  // namespace
+}  // namespace ebb
