@@ -10,7 +10,8 @@ namespace {
 // allocations repeat.
 constexpr Recording::Position kLaunchWindow = 256;
 constexpr Recording::Position kAllocationWindow = 16;
-constexpr std::uint32_t kMissesMax = 64;  // in a row: the program does something else
+constexpr std::uint32_t kMissesMax = 64;   // in a row: the program does something else
+constexpr std::uint32_t kSwitchesMax = 8;  // searches for another kind in one iteration
 
 }  // namespace
 
@@ -28,9 +29,9 @@ void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
   const Position position = match(Recording::allocation_signature(bytes), false);
   std::uint64_t when = kFar;
   if (position != Recording::kNever) {
-    const std::uint32_t reference = plan_.event(position).reference;
+    const std::uint32_t reference = plan().event(position).reference;
     bound_[reference] = allocation;
-    if (const Position first = plan_.reference(reference).first; first != Recording::kNever) when = base_ + first;
+    if (const Position first = plan().reference(reference).first; first != Recording::kNever) when = base_ + first;
   }
   see_use(blocks, when);
 }
@@ -54,7 +55,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   if (!following_) return;
   const Position position = match(Recording::launch_signature(op, touches.size()), true);
   if (position == Recording::kNever) return;
-  const auto uses = plan_.uses(plan_.event(position));
+  const auto uses = plan().uses(plan().event(position));
   for (std::size_t i = 0; i < touches.size(); ++i) {
     bound_[uses[i].reference] = touches[i].allocation;
     see_use(touches[i].blocks, next_use_after(uses[i]));
@@ -64,9 +65,14 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
 
 Recording::Position Follower::match(std::uint64_t signature, bool launch) {
   const Position window = launch ? kLaunchWindow : kAllocationWindow;
-  const Position end = std::min(plan_.size(), cursor_ + window);
+  const Position end = std::min(plan().size(), cursor_ + window);
+  if (cursor_ < end && plan().event(cursor_).signature == signature) {
+    misses_ = 0;
+    return cursor_++;
+  }
+  if (switch_kind()) return cursor_ - 1;
   for (Position position = cursor_; position < end; ++position) {
-    if (plan_.event(position).signature != signature) continue;
+    if (plan().event(position).signature != signature) continue;
     cursor_ = position + 1;
     misses_ = 0;
     return position;
@@ -78,12 +84,46 @@ Recording::Position Follower::match(std::uint64_t signature, bool launch) {
   return Recording::kNever;
 }
 
+// The program does not what was expected: if all that it has done in this iteration, the latest event included, is how
+// another kind begins, that is the one.
+bool Follower::switch_kind() {
+  if (switches_ >= kSwitchesMax) return false;
+  ++switches_;
+  const std::uint32_t other = iterations_.that_begins_as(recording_, kind_);
+  if (other == Iterations::kNone) return false;
+  ++deviations_;
+  follow(other);
+  return true;
+}
+
+// From here on, where the program is in this iteration, the plan is this one.
+void Follower::follow(std::uint32_t kind) {
+  const bool changed = !following_ || kind != kind_;
+  kind_ = kind;
+  following_ = plan().usable();
+  misses_ = 0;
+  cursor_ = recording_.size();
+  bound_.assign(plan().references(), 0);
+  for (Position i = 0; i < cursor_; ++i) {
+    const auto uses = recording_.uses(recording_.event(i));
+    const auto planned = plan().uses(plan().event(i));
+    for (std::size_t use = 0; use < std::min(uses.size(), planned.size()); ++use) {
+      bound_[planned[use].reference] = recording_.reference(uses[use].reference).serial;
+    }
+    if (const std::uint32_t reference = recording_.event(i).reference; reference != Recording::kNone) {
+      bound_[plan().event(i).reference] = recording_.reference(reference).serial;
+    }
+  }
+  if (following_) rebuild();
+  began(changed);
+}
+
 // When the allocation is needed after this use: later in the iteration, or in the next one.
 std::uint64_t Follower::next_use_after(const Recording::Use& use) const {
   if (use.next != Recording::kNever) return base_ + use.next;
-  const Recording::Reference& reference = plan_.reference(use.reference);
-  const Position next = reference.serial < plan_.start() ? reference.first : plan_.first_use_after(reference.serial);
-  return next == Recording::kNever ? kFar : base_ + plan_.size() + next;
+  const Recording::Reference& reference = plan().reference(use.reference);
+  const Position next = reference.serial < plan().start() ? reference.first : plan().first_use_after(reference.serial);
+  return next == Recording::kNever ? kFar : base_ + plan().size() + next;
 }
 
 // A block may hold several allocations: the earliest use counts, until it has passed.
@@ -97,29 +137,35 @@ void Follower::see_use(BlockRange blocks, std::uint64_t when) {
 
 void Follower::step() {
   const std::uint64_t start = recording_.start();
-  const bool changed = !following_ || !recording_.same_events(plan_);
-  std::swap(plan_, recording_);
-  base_ += plan_.size();
-  cursor_ = 0;
-  misses_ = 0;
-  recording_.begin(next_serial_, start);
-  following_ = plan_.usable();
-  bound_.assign(plan_.references(), 0);
-  if (following_) rebuild();
-  began(changed);
+  base_ += following_ ? plan().size() : recording_.size();
+  switches_ = 0;
+  if (recording_.usable()) {
+    bool known = false;
+    const std::uint32_t ended = iterations_.add(recording_, known);
+    if (!known && ended == kind_) following_ = false;  // its place has been taken
+    kind_ = following_ ? kind_ : Iterations::kNone;
+    recording_.begin(next_serial_, start);
+    follow(iterations_.expected_after(ended));
+  } else {
+    following_ = false;
+    recording_.begin(next_serial_, start);
+    began(true);
+  }
 }
 
-// At the start of an iteration: when each allocation that lives is needed.
+// When each allocation that lives is needed, from the cursor on.
 void Follower::rebuild() {
   std::fill(next_use_.begin(), next_use_.end(), kFar);
-  for (const auto& [serial, blocks] : live_) {
-    Position first = Recording::kNever;
-    if (serial >= plan_.start()) {
-      first = plan_.first_use_after(serial);
-    } else if (const std::uint32_t reference = plan_.find(serial); reference != Recording::kNone) {
-      first = plan_.reference(reference).first;
+  seen_.assign(plan().references(), false);
+  for (Position position = cursor_; position < plan().size(); ++position) {
+    for (const Recording::Use& use : plan().uses(plan().event(position))) {
+      if (seen_[use.reference]) continue;
+      seen_[use.reference] = true;
+      const std::uint64_t serial = resolve(use.reference, false);
+      if (const auto found = live_.find(serial); serial != 0 && found != live_.end()) {
+        see_use(found->second, base_ + position);
+      }
     }
-    if (first != Recording::kNever) see_use(blocks, base_ + first);
   }
 }
 
@@ -133,13 +179,14 @@ std::uint64_t Follower::keep(BlockIndex index, const Block& block) const {
 
 // The serial that a reference of the plan has in this iteration, or in the next; 0 if it is not known yet.
 std::uint64_t Follower::resolve(std::uint32_t index, bool next_iteration) const {
-  const Recording::Reference& reference = plan_.reference(index);
+  const Recording::Reference& reference = plan().reference(index);
   if (!next_iteration && bound_[index] != 0) return bound_[index];
-  if (reference.serial >= plan_.start()) return 0;
+  if (reference.serial >= plan().start()) return 0;
   if (live_.contains(reference.serial)) return reference.serial;
-  if (reference.serial < plan_.previous_start()) return 0;
-  const std::uint64_t counted = reference.serial - plan_.previous_start();
-  return (next_iteration ? recording_.start() : plan_.start()) + counted;
+  if (reference.serial < plan().previous_start()) return 0;
+  // Made in the iteration before: there it was the n-th allocation.
+  const std::uint64_t counted = reference.serial - plan().previous_start();
+  return (next_iteration ? recording_.start() : recording_.previous_start()) + counted;
 }
 
 BlockRange Follower::blocks_of(std::uint64_t allocation) const {

@@ -1,7 +1,8 @@
 // Follower: the part that policies with knowledge of the iteration share. Every iteration is recorded, and followed in
-// the recording of the one before it: each event of the program is matched to an event there, which tells when each
-// block is needed again. Where the program leaves the recording for good, and in its first iteration, following() is
-// false and a policy falls back to recency.
+// the recording of an earlier one of its kind: each event of the program is matched to an event there, which tells when
+// each block is needed again. Which kind comes is foreseen from what came after the last one before; when the program
+// does something else, and another kind begins in the same way, that one is followed instead. Where the program leaves
+// every recording for good, and in its first iteration, following() is false and a policy falls back to recency.
 //
 // Time is counted in events over all iterations: the n-th event of iteration i is at base() + n.
 #pragma once
@@ -10,6 +11,7 @@
 #include <map>
 #include <vector>
 
+#include "plan/iterations.h"
 #include "plan/policy.h"
 #include "plan/recording.h"
 
@@ -36,11 +38,14 @@ class Follower : public Policy {
 
   // A launch was matched to `position` of the plan: its uses there, and what it touches now, in the same order.
   virtual void matched(Position /*position*/, std::span<const Touch> /*touches*/) {}
-  // An iteration has begun. `changed`: the plan is not the one of the iteration before.
+  // An iteration has begun, or turned out to be of another kind. `changed`: the plan is not the one followed until now.
   virtual void began(bool /*changed*/) {}
 
   bool following() const { return following_; }
-  const Recording& plan() const { return plan_; }
+  const Recording& plan() const { return kind_ == Iterations::kNone ? none_ : iterations_[kind_]; }
+  // Names the plan: a number less than Iterations::kKindsMax, and when it was given.
+  std::uint32_t kind() const { return kind_; }
+  std::uint64_t kind_version() const { return iterations_.version(kind_); }
   std::uint64_t base() const { return base_; }
   std::uint64_t now() const { return base_ + cursor_; }
   Position cursor() const { return cursor_; }
@@ -61,11 +66,16 @@ class Follower : public Policy {
   std::uint64_t next_use_after(const Recording::Use& use) const;
   void cover(BlockRange blocks);
   void see_use(BlockRange blocks, std::uint64_t when);
+  void follow(std::uint32_t kind);
+  bool switch_kind();
   void rebuild();
   std::uint64_t resolve(std::uint32_t reference, bool next_iteration) const;
 
   Recording recording_;  // of this iteration
-  Recording plan_;       // of the one before
+  Recording none_;
+  Iterations iterations_;
+  std::uint32_t kind_ = Iterations::kNone;  // which of them is followed
+  std::uint32_t switches_ = 0;              // in this iteration
   bool following_ = false;
   std::uint64_t base_ = 0;
   Position cursor_ = 0;  // the next event expected
@@ -76,9 +86,10 @@ class Follower : public Policy {
   std::uint32_t frames_ = 0;
 
   std::map<std::uint64_t, BlockRange> live_;  // by serial
-  std::vector<std::uint64_t> bound_;          // by reference of plan_: the serial it has in this iteration, or 0
+  std::vector<std::uint64_t> bound_;          // by reference of the plan: the serial it has in this iteration, or 0
   std::vector<std::uint64_t> next_use_;       // by block
   std::vector<BlockIndex> first_blocks_;      // scratch of launched()
+  std::vector<bool> seen_;                    // scratch of rebuild()
 };
 
 // belady: knows what is needed last and evicts it, but fetches only what is needed now. Clairvoyant eviction without

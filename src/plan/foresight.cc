@@ -9,6 +9,7 @@ namespace {
 // The search starts again from the cursor every so many launches, to account for what has been used up by then.
 constexpr std::uint32_t kRestartEvery = 32;
 constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
+constexpr std::uint32_t kBudgetShare = 64;      // a budget changed by this share of it needs another plan
 
 // Makes room for one more entry, here, where memory may be allocated.
 template <typename T>
@@ -25,25 +26,32 @@ constexpr auto kReturnsFirst = [](const auto& left, const auto& right) { return 
 void Foresight::began(bool changed) {
   restart_scan();
   demanded_.assign(plan().references(), 0);
-  if (!changed || !following()) return;
-  PlanLimits limits;
-  limits.block_bytes = block_bytes();
-  limits.frames = frames() > pace().frames_in_transit ? frames() - pace().frames_in_transit : 1;
-  limits.host_blocks = pace().host_blocks;
-  limits.host_in_ns = pace().host_in_ns;
-  limits.flash_in_ns = pace().flash_in_ns;
-  absences_ = make_plan(plan(), limits);
+  if (!following()) return;
+  Planned& planned = plans_[kind()];
+  // Other events, or another budget, need another plan; a few frames more or less, or other durations, do not.
+  const std::uint32_t change = planned.frames > frames() ? planned.frames - frames() : frames() - planned.frames;
+  if (planned.version != kind_version() || change > frames() / kBudgetShare) {
+    PlanLimits limits;
+    limits.block_bytes = block_bytes();
+    limits.frames = frames() > pace().frames_in_transit ? frames() - pace().frames_in_transit : 1;
+    limits.host_blocks = pace().host_blocks;
+    limits.host_in_ns = pace().host_in_ns;
+    limits.flash_in_ns = pace().flash_in_ns;
+    planned = {kind_version(), frames(), make_plan(plan(), limits)};
+  }
+  if (changed) away_.clear();
 }
 
 void Foresight::matched(Position position, std::span<const Touch> touches) {
   away_until_.resize(blocks_seen(), 0);
   destination_.resize(blocks_seen(), Tier::kHost);
   demanded_block_in_.resize(blocks_seen(), 0);
-  const Recording::Event& event = plan().event(position);
+  const Recording::Event& event = this->plan().event(position);
+  const Plan& plan = plans_[kind()].plan;
   for (std::uint32_t i = 0; i < touches.size(); ++i) {
     const std::uint32_t use = event.first_use + i;
-    if (use >= absences_.by_use.size() || absences_.by_use[use] == Plan::kStays) continue;
-    const Plan::Absence& absence = absences_.absences[absences_.by_use[use]];
+    if (use >= plan.by_use.size() || plan.by_use[use] == Plan::kStays) continue;
+    const Plan::Absence& absence = plan.absences[plan.by_use[use]];
     const BlockRange all = blocks_of(touches[i].allocation);
     const std::uint32_t count = std::min(absence.blocks, all.count);
     Journey journey;

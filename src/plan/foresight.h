@@ -45,7 +45,12 @@ class Foresight final : public Follower {
   Ahead planned(const PageTable& table, Tier below);
   Ahead unplanned(const PageTable& table);
 
-  Plan absences_;
+  struct Planned {
+    std::uint64_t version = 0;  // of the kind of iteration
+    std::uint32_t frames = 0;
+    Plan plan;
+  };
+  std::array<Planned, Iterations::kKindsMax> plans_;
   std::vector<Journey> idle_;                      // their launch is the latest: they leave from the next on
   std::array<std::vector<Journey>, 2> leaving_;    // heaps by tier below: needed last on top
   std::vector<Journey> away_;                      // heap: the one to return first on top

@@ -69,7 +69,12 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
 }
 
 bool Recording::same_events(const Recording& other) const {
-  return std::equal(events_.begin(), events_.end(), other.events_.begin(), other.events_.end(),
+  return events_.size() == other.events_.size() && begins_as(other);
+}
+
+bool Recording::begins_as(const Recording& other) const {
+  return events_.size() >= other.events_.size() &&
+         std::equal(other.events_.begin(), other.events_.end(), events_.begin(),
                     [](const Event& left, const Event& right) {
                       return left.signature == right.signature && left.reference == right.reference;
                     });

@@ -57,6 +57,8 @@ class Recording {
 
   // Whether the program did the same in both iterations.
   bool same_events(const Recording& other) const;
+  // Whether this iteration begins with the events of `other`.
+  bool begins_as(const Recording& other) const;
   bool usable() const { return !events_.empty() && events_.size() < kEventsMax; }
   std::uint64_t start() const { return start_; }
   std::uint64_t previous_start() const { return previous_start_; }

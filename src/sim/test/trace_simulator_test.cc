@@ -213,6 +213,16 @@ TEST_P(EveryPolicy, RunsTheSameTwice) {
   }
 }
 
+// FlashNeuron and G10-GDS have no host memory to use.
+TEST(Policies, SomeKnowOnlyFlash) {
+  const Trace trace = TraceBuilder::network(3, 24, 24 * kBlock, 40 * kNs);
+  for (const std::string_view policy : {"flashneuron", "g10_flash"}) {
+    const auto last = run(trace, policy, machine()).back();
+    EXPECT_EQ(bytes(last, Lane::kHostOut) + bytes(last, Lane::kHostIn), 0u) << policy;
+    EXPECT_GT(bytes(last, Lane::kFlashIn), 0u) << policy;
+  }
+}
+
 // Which beats which, where kernels are long enough to hide transfers. On machines this small, where frames in transit
 // are a tenth of all, the plans that look ahead are close to one another.
 TEST(Policies, LookingFurtherAheadIsFaster) {

@@ -1,0 +1,64 @@
+// See iterations.h.
+#include "plan/iterations.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ebb {
+
+// An empty slot, or that of the kind that has not been run for longest.
+std::uint32_t Iterations::slot_for(const Recording& recording) {
+  std::size_t events = recording.size();
+  for (const Entry& entry : entries_) events += entry.recording.size();
+  if (entries_.size() < kKindsMax && events <= kEventsMax) {
+    entries_.emplace_back();
+    return static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+  const auto oldest = std::min_element(entries_.begin(), entries_.end(),
+                                       [](const Entry& left, const Entry& right) { return left.used < right.used; });
+  if (oldest == entries_.end()) {
+    entries_.emplace_back();
+    return 0;
+  }
+  const auto slot = static_cast<std::uint32_t>(oldest - entries_.begin());
+  for (Entry& entry : entries_) {
+    if (entry.successor == slot) entry.successor = kNone;
+  }
+  if (latest_ == slot) latest_ = kNone;
+  oldest->successor = kNone;
+  return slot;
+}
+
+std::uint32_t Iterations::add(Recording& recording, bool& known) {
+  ++clock_;
+  std::uint32_t kind = kNone;
+  for (std::uint32_t i = 0; i < entries_.size() && kind == kNone; ++i) {
+    if (recording.same_events(entries_[i].recording)) kind = i;
+  }
+  known = kind != kNone;
+  if (!known) {
+    kind = slot_for(recording);
+    entries_[kind].version = clock_;
+  }
+  std::swap(entries_[kind].recording, recording);
+  entries_[kind].used = clock_;
+  if (latest_ != kNone) entries_[latest_].successor = kind;
+  latest_ = kind;
+  return kind;
+}
+
+std::uint32_t Iterations::expected_after(std::uint32_t kind) const {
+  const std::uint32_t successor = entries_[kind].successor;
+  return successor == kNone ? kind : successor;
+}
+
+std::uint32_t Iterations::that_begins_as(const Recording& recording, std::uint32_t besides) const {
+  std::uint32_t best = kNone;
+  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+    if (i == besides || !entries_[i].recording.begins_as(recording)) continue;
+    if (best == kNone || entries_[i].used > entries_[best].used) best = i;
+  }
+  return best;
+}
+
+}  // namespace ebb

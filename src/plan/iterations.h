@@ -1,0 +1,46 @@
+// Iterations: the kinds of iteration that a program has run, each with its recording, and which kind came after which:
+// a training step, the step before an evaluation, the last and smaller batch. A program with more kinds than are kept
+// forgets those that it has not run for longest.
+//
+// Owned by a policy. Invariant: at most kKindsMax recordings; a kind keeps its number as long as it is kept.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/recording.h"
+
+namespace ebb {
+
+class Iterations {
+ public:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  static constexpr std::uint32_t kKindsMax = 4;
+  static constexpr std::size_t kEventsMax = std::size_t{1} << 19;  // in all recordings together
+
+  // Takes the iteration that is over; returns its kind. `known` tells whether it was there before, with the same events;
+  // the newer recording is kept.
+  std::uint32_t add(Recording& recording, bool& known);
+  const Recording& operator[](std::uint32_t kind) const { return entries_[kind].recording; }
+  // The kind that came after this one the last time, itself if it is not known.
+  std::uint32_t expected_after(std::uint32_t kind) const;
+  // Another kind than `besides` that begins with the same events as `recording`, which is not over; kNone: none.
+  std::uint32_t that_begins_as(const Recording& recording, std::uint32_t besides) const;
+  // Changes whenever a number is given to another kind.
+  std::uint64_t version(std::uint32_t kind) const { return entries_[kind].version; }
+
+ private:
+  struct Entry {
+    Recording recording;
+    std::uint64_t version = 0;
+    std::uint64_t used = 0;
+    std::uint32_t successor = kNone;
+  };
+  std::uint32_t slot_for(const Recording& recording);
+
+  std::vector<Entry> entries_;
+  std::uint32_t latest_ = kNone;
+  std::uint64_t clock_ = 0;  // in iterations
+};
+
+}  // namespace ebb
