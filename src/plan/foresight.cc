@@ -42,10 +42,14 @@ void Foresight::began(bool changed) {
   if (changed) away_.clear();
 }
 
-void Foresight::matched(Position position, std::span<const Touch> touches) {
+void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  Follower::allocated(allocation, bytes, blocks);
   away_until_.resize(blocks_seen(), 0);
   destination_.resize(blocks_seen(), Tier::kHost);
   demanded_block_in_.resize(blocks_seen(), 0);
+}
+
+void Foresight::matched(Position position, std::span<const Touch> touches) {
   const Recording::Event& event = this->plan().event(position);
   const Plan& plan = plans_[kind()].plan;
   for (std::uint32_t i = 0; i < touches.size(); ++i) {

@@ -22,6 +22,7 @@ class Foresight final : public Follower {
  public:
   std::string_view name() const override { return "foresight"; }
 
+  void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   Tier destination(BlockIndex block) const override;
   Ahead ahead(const PageTable& table, Tier below) override;
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;

@@ -19,6 +19,7 @@ struct Scenario {
   std::uint32_t steps = 200;
   std::uint32_t frames = 16;
   std::uint32_t extents = 64;
+  std::uint32_t host_extents = 0;
   std::string policy = "window";
   std::uint32_t pinned_percent = 0;  // of the operations: the program pins a block that it uses
   // Nothing takes away what was promised: no small allocations, no snapshots. Then no access may starve.

@@ -24,7 +24,7 @@ std::unique_ptr<Policy> policy_named(std::string_view name) {
 
 Core::Config core_config(const SimDriver::Config& config) {
   return {config.block_bytes, kFixedBytes + config.frames * config.block_bytes, config.blocks, config.extents,
-          config.depth};
+          config.depth, config.host_extents};
 }
 
 }  // namespace
@@ -37,7 +37,10 @@ SimDriver::SimDriver(const Config& config)
       flash_(make_device(config, seeds_.next()), memory_, config.block_bytes),
       core_(core_config(config), memory_, policy_named(config.policy)),
       in_flight_(config.depth),
-      budget_bytes_(core_config(config).budget_bytes) {}
+      budget_bytes_(core_config(config).budget_bytes),
+      host_extents_(config.host_extents) {
+  if (host_extents_ > 0) EBB_CHECK(flash_.reserve(host_extents_) == Status::kOk);
+}
 
 SimMemory::Config SimDriver::memory_config(const Config& config, std::uint64_t seed) {
   return {config.block_bytes, Core::frames_of(core_config(config)), config.blocks, seed};
@@ -91,7 +94,7 @@ void SimDriver::complete(const FlashCompletion& completion) {
 
 void SimDriver::grow() {
   const std::uint32_t wanted = core_.extents_wanted();
-  const bool made = flash_.reserve(wanted) == Status::kOk;
+  const bool made = flash_.reserve(host_extents_ + wanted) == Status::kOk;
   core_.set_extents(made ? wanted : core_.extents().capacity(), made);
   update_limit();
   core_.pump();

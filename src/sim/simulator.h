@@ -30,6 +30,7 @@ class SimDriver {
     std::uint32_t frames = 16;
     std::uint32_t blocks = 256;
     std::uint32_t extents = 64;
+    std::uint32_t host_extents = 0;  // host memory is the first part of the simulated device
     std::uint32_t depth = 32;
     std::uint64_t seed = 1;
     std::string_view policy = "window";
@@ -100,6 +101,7 @@ class SimDriver {
   std::vector<FlashRequest> in_flight_;  // by token
   std::uint64_t small_bytes_ = 0;
   std::uint64_t budget_bytes_;
+  std::uint32_t host_extents_;
   std::uint32_t starved_turns_ = 0;
   Counters counters_;
 };

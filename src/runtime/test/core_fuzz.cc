@@ -133,6 +133,10 @@ Scenario scenario_of(const Arguments& arguments, std::uint64_t seed) {
   if (make_policy(scenario.policy) == nullptr) scenario.policy = "window";
   scenario.pinned_percent = rng.chance(1, 4) ? static_cast<std::uint32_t>(rng.between(1, 20)) : 0;
   scenario.faults = random_faults(rng, scenario);
+  // Host memory does not fail, so it is there only where nothing does.
+  if (scenario.faults == FaultPlan() && rng.chance(1, 2)) {
+    scenario.host_extents = static_cast<std::uint32_t>(rng.between(1, 64));
+  }
   scenario.steady = scenario.faults == FaultPlan() && rng.chance(1, 2);
   return scenario;
 }
@@ -145,7 +149,8 @@ struct Outcome {
 
 std::string describe(const Scenario& scenario) {
   std::string text = scenario.policy + ", " + std::to_string(scenario.frames) + " frames, " +
-                     std::to_string(scenario.extents) + " extents, " + std::to_string(scenario.pinned_percent) +
+                     std::to_string(scenario.extents) + " extents, " + std::to_string(scenario.host_extents) +
+                     " in host memory, " + std::to_string(scenario.pinned_percent) +
                      " % pinned" + (scenario.steady ? ", steady" : "");
   const FaultPlan& faults = scenario.faults;
   const std::array<std::pair<const char*, Ratio>, 9> rates{{{"read_error", faults.read_error},

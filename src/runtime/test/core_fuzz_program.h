@@ -48,7 +48,7 @@ class FuzzProgram {
       : scenario_(scenario),
         rng_(seed),
         history_(history),
-        blocks_((scenario.frames + scenario.extents) * 8 / 4 * 4),
+        blocks_((scenario.frames + scenario.extents + scenario.host_extents) * 8 / 4 * 4),
         driver_(driver_config(scenario, seed, blocks_)),
         model_(blocks_, kBlockBytes) {}
 
@@ -87,6 +87,7 @@ class FuzzProgram {
     config.frames = scenario.frames;
     config.blocks = blocks;
     config.extents = scenario.extents;
+    config.host_extents = scenario.host_extents;
     config.seed = seed;
     config.policy = scenario.policy;
     config.faults = scenario.faults;
@@ -143,7 +144,8 @@ class FuzzProgram {
     // Refused: then really neither memory nor flash has a place for it.
     Stats stats;
     driver_.core().fill(stats);
-    const std::uint64_t places = driver_.memory().frames_limit() + stats.flash_limit_bytes / kBlockBytes;
+    const std::uint64_t places =
+        driver_.memory().frames_limit() + scenario_.host_extents + stats.flash_limit_bytes / kBlockBytes;
     const std::uint64_t blocks = Heap::round_up(bytes) / kBlockBytes + 2;  // it may begin and end within a block
     EBB_CHECK_LT(places, model_.live_blocks() + blocks + 2);
     return false;
@@ -265,8 +267,10 @@ class FuzzProgram {
     const std::uint64_t bytes = random_size() % (scenario_.frames * kBlockBytes / 4) + 1;
     const std::uint64_t iterations = rng_.between(2, 5);
     history_.add("train(%zu parameters, %llu iterations)", parameters, static_cast<unsigned long long>(iterations));
+    const bool backward = rng_.chance(1, 2);
     for (std::uint64_t iteration = 0; iteration < iterations; ++iteration) {
-      for (std::size_t layer = 0; layer < kept.size(); ++layer) {
+      if (backward) train_both_ways(kept, bytes);
+      for (std::size_t layer = 0; !backward && layer < kept.size(); ++layer) {
         const bool made = allocate(bytes);
         std::vector<Core::Range> ranges{{kept[layer].offset, kept[layer].bytes, kept[layer].offset, true}};
         if (made) {
@@ -283,6 +287,36 @@ class FuzzProgram {
       driver_.core().pump();
       driver_.validate();
     }
+  }
+
+  // Forward the activations are kept, backward they are used in the opposite order and freed; sometimes the program
+  // does something else in between.
+  void train_both_ways(const std::vector<FuzzModel::Allocation>& kept, std::uint64_t bytes) {
+    std::vector<FuzzModel::Allocation> activations;
+    for (std::size_t layer = 0; layer < kept.size(); ++layer) {
+      if (!allocate(bytes)) break;
+      activations.push_back(model_.allocations().back());
+      pass(200 + layer, kept[layer], activations.back(), true);
+    }
+    if (rng_.chance(1, 16)) access(rng_.chance(1, 2));
+    for (std::size_t layer = activations.size(); layer-- > 0;) {
+      pass(300 + layer, kept[layer], activations[layer], false);
+      const auto& all = model_.allocations();
+      const auto found = std::find_if(all.begin(), all.end(), [&](const FuzzModel::Allocation& allocation) {
+        return allocation.offset == activations[layer].offset;
+      });
+      free_one(static_cast<std::size_t>(found - all.begin()));
+    }
+  }
+
+  void pass(std::uint64_t op, const FuzzModel::Allocation& weight, const FuzzModel::Allocation& activation, bool make) {
+    const std::vector<Core::Range> ranges{{weight.offset, weight.bytes, weight.offset, true},
+                                          {activation.offset, activation.bytes, activation.offset, true}};
+    const std::uint64_t ticket = launch(op, ranges);
+    access(ranges.front(), !make);
+    access(ranges.back(), make);
+    driver_.core().retire(ticket);
+    driver_.core().ran(1000);
   }
 
   void set_small_bytes() {
