@@ -139,6 +139,7 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
       touches_.push_back({found->serial, range.bytes, blocks, range.written});
     }
   }
+  find_step(op);
   if (needed > frames_.limit() - frames_.limit() / 4) {
     announce_long(ticket, ranges);
   } else {
@@ -230,7 +231,14 @@ bool Core::pending(std::span<const Range> ranges) const {
   return false;
 }
 
-void Core::step() { policy_->step(); }
+void Core::step() {
+  steps_are_told_ = true;
+  policy_->step();
+}
+
+void Core::find_step(std::uint64_t op) {
+  if (!steps_are_told_ && !touches_.empty() && period_.begins(op, touches_, serial_)) policy_->step();
+}
 
 void Core::fault(BlockIndex block) {
   notice_progress(block);

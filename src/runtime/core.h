@@ -18,6 +18,7 @@
 #include "ebb/stats.h"
 #include "ebb/status.h"
 #include "move/engine.h"
+#include "plan/period.h"
 #include "plan/policy.h"
 #include "port/backing_memory.h"
 #include "port/flash_queue.h"
@@ -68,6 +69,7 @@ class Core {
   // From the start of the launch announced last to now the program ran for this long without waiting.
   void ran(std::uint64_t ns) { policy_->ran(ns); }
   bool pending(std::span<const Range> ranges) const;
+  // The end of an iteration. Until the program has said one, ends are found by how it repeats itself.
   void step();
 
   void fault(BlockIndex block);
@@ -107,6 +109,7 @@ class Core {
   void validate();
 
  private:
+  void find_step(std::uint64_t op);
   void announce_short(std::uint64_t ticket, std::span<const Range> ranges);
   void announce_long(std::uint64_t ticket, std::span<const Range> ranges);
   void notice_progress(BlockIndex block);
@@ -130,6 +133,8 @@ class Core {
   std::vector<std::uint64_t> running_;  // tickets, which are stamps: ascending
   std::vector<LongLaunch> long_launches_;
   std::vector<Touch> touches_;
+  Period period_;
+  bool steps_are_told_ = false;
   std::uint64_t clock_ = 0;  // stamps, not time
   std::uint64_t serial_ = 0;
   std::uint64_t small_bytes_ = 0;

@@ -1,0 +1,72 @@
+// See period.h.
+#include "plan/period.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::uint32_t kMissesMax = 1024;      // launches in a row that are not the expected ones: it has changed
+constexpr std::uint64_t kObserveAgainMin = 256;  // launches of the program; then every time that they have doubled
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 29);
+}
+
+std::uint64_t signature_of(std::uint64_t op, std::span<const Touch> touches, std::uint64_t old_below) {
+  std::uint64_t signature = mix(op, touches.size());
+  for (const Touch& touch : touches) {
+    if (touch.allocation < old_below) signature = mix(signature, touch.allocation);
+  }
+  return signature;
+}
+
+}  // namespace
+
+void Period::Observation::add(std::uint64_t signature) {
+  const auto now = static_cast<std::uint32_t>(seen.size());
+  seen.push_back(signature);
+  const auto [last, added] = latest.emplace(signature, now);
+  const std::uint32_t apart = added ? 0 : now - last->second;
+  last->second = now;
+  if (distance != 0 && now >= distance && seen[now - distance] == signature) {
+    ++repeated;
+  } else {
+    distance = apart;
+    repeated = apart != 0 ? 1 : 0;
+  }
+}
+
+bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint64_t serial) {
+  const bool first = length() > 0 && follow(signature_of(op, touches, found_.old_below));
+  ++launches_;
+  const bool doubled = launches_ >= kObserveAgainMin && (launches_ & (launches_ - 1)) == 0;
+  if (doubled || observation_.seen.size() >= kLaunchesMax || found_.misses >= kMissesMax) {
+    observation_ = {};
+    observation_.old_below = serial;
+    observing_ = true;
+    if (found_.misses >= kMissesMax) found_ = {};
+  }
+  if (!observing_) return first;
+  observation_.add(signature_of(op, touches, observation_.old_below));
+  if (!observation_.found()) return first;
+  if (observation_.distance > length()) {
+    found_ = {observation_.old_below, {observation_.seen.end() - observation_.distance, observation_.seen.end()}, 0, 0};
+  }
+  observing_ = false;
+  observation_ = {};
+  return first;
+}
+
+// Whether an iteration begins with this launch.
+bool Period::follow(std::uint64_t signature) {
+  const bool begins = found_.launches.front() == signature;
+  const bool expected = found_.launches[found_.position] == signature;
+  found_.misses = expected ? 0 : found_.misses + 1;
+  // A launch more or less: the beginning of an iteration is where it is taken up again.
+  if (!expected && begins) found_.position = 0;
+  const bool first = begins && found_.position == 0;
+  found_.position = found_.position + 1 < length() ? found_.position + 1 : 0;
+  return first;
+}
+
+}  // namespace ebb

@@ -1,0 +1,69 @@
+// Iterations found in programs that do not mark them.
+#include "plan/period.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ebb {
+namespace {
+
+constexpr std::uint64_t kWeights = 100;  // serials below are of weights
+
+// Plays a model of `layers` layers, three operators each, on weights of their own; returns after which launches an
+// iteration was said to end.
+std::vector<std::uint32_t> play(Period& period, std::uint32_t layers, std::uint32_t iterations,
+                                std::uint64_t& serial, std::uint32_t& launches) {
+  std::vector<std::uint32_t> ends;
+  for (std::uint32_t i = 0; i < iterations; ++i) {
+    for (std::uint32_t layer = 0; layer < layers; ++layer) {
+      for (std::uint64_t op = 0; op < 3; ++op) {
+        const Touch weight{layer + 1, 4096, {}};
+        const Touch activation{++serial, 4096, {}};
+        const std::vector<Touch> touches{weight, activation};
+        if (period.begins(op, touches, serial)) ends.push_back(launches);
+        ++launches;
+      }
+    }
+  }
+  return ends;
+}
+
+TEST(Period, IsThatOfTheModelAndNotOfItsLayers) {
+  Period period;
+  std::uint64_t serial = kWeights;
+  std::uint32_t launches = 0;
+  play(period, 12, 20, serial, launches);  // at first all layers look the same
+  const auto ends = play(period, 12, 6, serial, launches);
+  EXPECT_EQ(period.length(), 36u);
+  ASSERT_EQ(ends.size(), 6u);
+  for (std::size_t i = 1; i < ends.size(); ++i) EXPECT_EQ(ends[i] - ends[i - 1], 36u);
+}
+
+TEST(Period, ThereIsNoneInAProgramThatNeverRepeatsItself) {
+  Period period;
+  for (std::uint64_t i = 0; i < 3 * Period::kLaunchesMax; ++i) {
+    EXPECT_FALSE(period.begins(i, {}, i));
+  }
+  EXPECT_EQ(period.length(), 0u);
+}
+
+TEST(Period, AShortLoopIsNotAnIteration) {
+  Period period;
+  for (std::uint64_t i = 0; i < 1000; ++i) EXPECT_FALSE(period.begins(i % (Period::kLaunchesMin - 1), {}, 0));
+  EXPECT_EQ(period.length(), 0u);
+}
+
+TEST(Period, AnotherModelIsFoundAfterTheFirst) {
+  Period period;
+  std::uint64_t serial = kWeights;
+  std::uint32_t launches = 0;
+  play(period, 12, 40, serial, launches);
+  EXPECT_EQ(period.length(), 36u);
+  const auto ends = play(period, 20, 60, serial, launches);
+  ASSERT_GE(ends.size(), 50u);
+  for (std::size_t i = 30; i < ends.size(); ++i) EXPECT_EQ(ends[i] - ends[i - 1], 60u);
+}
+
+}  // namespace
+}  // namespace ebb
