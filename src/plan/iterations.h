@@ -18,8 +18,8 @@ class Iterations {
   static constexpr std::uint32_t kKindsMax = 4;
   static constexpr std::size_t kEventsMax = std::size_t{1} << 19;  // in all recordings together
 
-  // Takes the iteration that is over; returns its kind. `known` tells whether it was there before, with the same events;
-  // the newer recording is kept.
+  // Takes the iteration that is over; returns its kind. `known` tells whether it was there before, with the same
+  // events; the newer recording is kept.
   std::uint32_t add(Recording& recording, bool& known);
   const Recording& operator[](std::uint32_t kind) const { return entries_[kind].recording; }
   // The kind that came after this one the last time, itself if it is not known.

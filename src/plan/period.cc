@@ -4,7 +4,7 @@
 namespace ebb {
 namespace {
 
-constexpr std::uint32_t kMissesMax = 1024;      // launches in a row that are not the expected ones: it has changed
+constexpr std::uint32_t kMissesMax = 1024;       // launches in a row that are not the expected ones: it has changed
 constexpr std::uint64_t kObserveAgainMin = 256;  // launches of the program; then every time that they have doubled
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {

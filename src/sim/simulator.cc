@@ -23,8 +23,9 @@ std::unique_ptr<Policy> policy_named(std::string_view name) {
 }
 
 Core::Config core_config(const SimDriver::Config& config) {
-  return {config.block_bytes, kFixedBytes + config.frames * config.block_bytes, config.blocks, config.extents,
-          config.depth, config.host_extents};
+  return {config.block_bytes, kFixedBytes + config.frames * config.block_bytes,
+          config.blocks,      config.extents,
+          config.depth,       config.host_extents};
 }
 
 }  // namespace

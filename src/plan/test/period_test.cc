@@ -12,8 +12,8 @@ constexpr std::uint64_t kWeights = 100;  // serials below are of weights
 
 // Plays a model of `layers` layers, three operators each, on weights of their own; returns after which launches an
 // iteration was said to end.
-std::vector<std::uint32_t> play(Period& period, std::uint32_t layers, std::uint32_t iterations,
-                                std::uint64_t& serial, std::uint32_t& launches) {
+std::vector<std::uint32_t> play(Period& period, std::uint32_t layers, std::uint32_t iterations, std::uint64_t& serial,
+                                std::uint32_t& launches) {
   std::vector<std::uint32_t> ends;
   for (std::uint32_t i = 0; i < iterations; ++i) {
     for (std::uint32_t layer = 0; layer < layers; ++layer) {

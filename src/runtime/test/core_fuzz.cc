@@ -150,8 +150,8 @@ struct Outcome {
 std::string describe(const Scenario& scenario) {
   std::string text = scenario.policy + ", " + std::to_string(scenario.frames) + " frames, " +
                      std::to_string(scenario.extents) + " extents, " + std::to_string(scenario.host_extents) +
-                     " in host memory, " + std::to_string(scenario.pinned_percent) +
-                     " % pinned" + (scenario.steady ? ", steady" : "");
+                     " in host memory, " + std::to_string(scenario.pinned_percent) + " % pinned" +
+                     (scenario.steady ? ", steady" : "");
   const FaultPlan& faults = scenario.faults;
   const std::array<std::pair<const char*, Ratio>, 9> rates{{{"read_error", faults.read_error},
                                                             {"read_error_forever", faults.read_error_forever},

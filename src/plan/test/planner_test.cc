@@ -1,0 +1,151 @@
+// Plans of small iterations whose best absences are known, and what holds for the plan of any iteration.
+#include "plan/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::uint64_t kBlock = 1024;
+
+// Writes a recording by hand: tensors by number, all of whole blocks.
+class Script {
+ public:
+  // Tensors 1 … persistent live for ever; the recording begins after them.
+  explicit Script(std::uint32_t persistent) : next_(persistent + 1) { recording_.begin(next_, next_); }
+
+  std::uint64_t allocate(std::uint32_t blocks) {
+    recording_.add_allocation(next_, blocks * kBlock);
+    blocks_.push_back({next_, blocks});
+    return next_++;
+  }
+  void free(std::uint64_t tensor) { recording_.add_free(tensor); }
+  void launch(std::vector<std::pair<std::uint64_t, std::uint32_t>> tensors, std::uint64_t ns = 1000) {
+    std::vector<Touch> touches;
+    std::vector<BlockIndex> firsts;
+    for (const auto& [tensor, blocks] : tensors) {
+      const BlockRange range{BlockIndex(static_cast<std::uint32_t>(tensor) * 100), blocks};
+      touches.push_back({tensor, blocks * kBlock, range});
+      firsts.push_back(range.first);
+    }
+    recording_.add_launch(1, touches, firsts);
+    recording_.add_duration(ns);
+  }
+  const Recording& recording() const { return recording_; }
+
+ private:
+  std::uint64_t next_;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> blocks_;
+  Recording recording_;
+};
+
+PlanLimits limits(std::uint32_t frames, std::uint32_t host_blocks = 0) {
+  return {kBlock, frames, host_blocks, 100, 100};
+}
+
+// `layers` activations of `blocks` blocks are made forward and used in the opposite order backward.
+Script training(std::uint32_t layers, std::uint32_t blocks) {
+  Script script(0);
+  std::vector<std::uint64_t> activations;
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    activations.push_back(script.allocate(blocks));
+    script.launch({{activations.back(), blocks}});
+  }
+  for (std::uint32_t i = layers; i-- > 0;) {
+    script.launch({{activations[i], blocks}});
+    script.free(activations[i]);
+  }
+  return script;
+}
+
+TEST(Planner, NothingLeavesWhenAllFits) {
+  EXPECT_TRUE(make_plan(training(8, 4).recording(), limits(32)).absences.empty());
+}
+
+TEST(Planner, WhatIsNeededLastLeavesAndOnlyAsMuchAsMust) {
+  // Eight activations of four blocks in memory for twenty: three of them must be away at the turn.
+  const Plan plan = make_plan(training(8, 4).recording(), limits(20));
+  std::uint32_t away = 0;
+  for (const Plan::Absence& absence : plan.absences) {
+    away += absence.blocks;
+    EXPECT_LT(absence.after, 2u * 3u + 2u);  // the first three made
+  }
+  EXPECT_EQ(away, 12u);
+}
+
+TEST(Planner, APersistentTensorIsAwayAcrossTheEndOfTheIteration) {
+  Script script(3);
+  for (std::uint64_t tensor : {1, 2, 3}) script.launch({{tensor, 4}});
+  const Plan plan = make_plan(script.recording(), limits(8));
+  ASSERT_FALSE(plan.absences.empty());
+  std::uint32_t away = 0;
+  bool wraps = false;
+  for (const Plan::Absence& absence : plan.absences) {
+    away += absence.blocks;
+    wraps |= absence.before >= script.recording().size();
+  }
+  EXPECT_TRUE(wraps);
+  EXPECT_GE(away, 4u);
+}
+
+TEST(Planner, HostMemoryIsFilledAndTheRestGoesToFlash) {
+  const Plan plan = make_plan(training(8, 4).recording(), limits(12, 12));
+  std::uint32_t host = 0;
+  std::uint32_t flash = 0;
+  for (const Plan::Absence& absence : plan.absences) (absence.tier == Tier::kHost ? host : flash) += absence.blocks;
+  EXPECT_EQ(host + flash, 20u);
+  EXPECT_LE(host, 12u);
+  EXPECT_GE(flash, 8u);
+}
+
+// Random iterations: what is absent and what is fetched early never make more than fits, and everything returns in
+// time.
+TEST(Planner, PlansKeepWithinMemory) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    const auto persistent = static_cast<std::uint32_t>(rng.between(1, 6));
+    Script script(persistent);
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> tensors;
+    for (std::uint32_t i = 1; i <= persistent; ++i) tensors.emplace_back(i, i % 4 + 1);
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> live;
+    for (int i = 0; i < 60; ++i) {
+      const std::uint64_t dice = rng.below(4);
+      if (dice == 0 && live.size() < 12) {
+        const auto blocks = static_cast<std::uint32_t>(rng.between(1, 5));
+        live.emplace_back(script.allocate(blocks), blocks);
+      } else if (dice == 1 && !live.empty()) {
+        script.free(live.back().first);
+        live.pop_back();
+      } else {
+        std::vector<std::pair<std::uint64_t, std::uint32_t>> used{tensors[rng.below(tensors.size())]};
+        if (!live.empty()) used.push_back(live[rng.below(live.size())]);
+        script.launch(used, rng.between(1, 5000));
+      }
+    }
+    while (!live.empty()) {
+      script.free(live.back().first);
+      live.pop_back();
+    }
+    const Plan plan = make_plan(script.recording(), limits(static_cast<std::uint32_t>(rng.between(10, 30))));
+    const Recording::Position size = script.recording().size();
+    for (const Plan::Absence& absence : plan.absences) {
+      EXPECT_GT(absence.blocks, 0u);
+      EXPECT_LT(absence.after, absence.before);
+      EXPECT_LT(absence.after, absence.return_from);
+      EXPECT_LE(absence.return_from, absence.before);
+      EXPECT_LE(absence.before, std::uint64_t{absence.after} + size);
+      const auto uses = script.recording().uses(script.recording().event(absence.after));
+      EXPECT_EQ(plan.by_use[absence.use], static_cast<std::uint32_t>(&absence - plan.absences.data()));
+      EXPECT_LT(absence.use - script.recording().event(absence.after).first_use, uses.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ebb
