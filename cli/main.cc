@@ -8,12 +8,15 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "calibrate/calibrate_command.h"
 #include "doctor/doctor_command.h"
 #include "drivers/linux/system_files.h"
 #include "ebb/status.h"
 #include "plan/plan_command.h"
+#include "plan/whatif_command.h"
 #include "run/run_command.h"
 #include "sim/sim_command.h"
 #include "trace/trace_command.h"
@@ -32,6 +35,8 @@ struct CommandLine {
   DoctorArguments doctor;
   TraceArguments trace;
   PlanArguments plan;
+  WhatIfArguments whatif;
+  CalibrateArguments calibrate;
   SimArguments sim;
 };
 
@@ -40,6 +45,13 @@ class RunFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return "Usage: ebb run [OPTIONS] -- COMMAND [ARGUMENTS...]\n";
+  }
+};
+
+class PlanFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    return "Usage: ebb plan TRACE [OPTIONS]\n       ebb plan [OPTIONS] -- COMMAND [ARGUMENTS...]\n";
   }
 };
 
@@ -90,18 +102,38 @@ CLI::App* add_doctor(CLI::App& app, DoctorArguments& doctor) {
   return command;
 }
 
-CLI::App* add_plan(CLI::App& app, PlanArguments& plan) {
-  CLI::App* command = app.add_subcommand("plan", "Say whether a trace fits a machine, and how fast it can be at best");
+CLI::App* add_plan(CLI::App& app, PlanArguments& plan, WhatIfArguments& whatif) {
+  CLI::App* command = app.add_subcommand("plan", "Say what a trace, or a program, needs and how fast it can be");
+  command->formatter(std::make_shared<PlanFormatter>());
   command->add_option("TRACE", plan.trace, "Trace of one iteration (.jsonl, .gz or .zst); -: standard input")
-      ->required()
       ->type_name("");
   add_machine_options(*command, plan.machine);
   command->add_option("--html", plan.html, "Write the plot of memory over time to this file, as a page of its own")
       ->type_name("FILE");
   command->add_flag("--json", plan.json, "Print one JSON object instead of a table and a plot");
+  command->add_option("--memory", whatif.memory, "Of a program: budgets to predict [its peak, 1/2, 1/3, 1/4 and 1/8]")
+      ->type_name("SIZE,...");
+  command->add_option("--flash", whatif.flash, "Of a program: the directory whose speed counts [$TMPDIR or /tmp]")
+      ->type_name("DIR");
+  command->add_option("--steps", whatif.steps, "Of a program: steps to take; the last one counts [2]")->type_name("N");
+  command->add_option("--to", whatif.to, "Of a program: write its trace to this file")->type_name("FILE");
   command->footer(
+      "A program is not run but followed, with tensors that have no content: no memory, no compute.\n"
       "Sizes are written 40GiB or 65536, rates 15.754GB/s or 500MiB/s.\n"
-      "Example: ebb plan vit.jsonl.gz --device-memory 24GiB --host-memory 64GiB");
+      "Examples: ebb plan vit.jsonl.gz --device-memory 24GiB --host-memory 64GiB\n"
+      "          ebb plan --memory 8GiB,16GiB -- python train.py");
+  return command;
+}
+
+CLI::App* add_calibrate(CLI::App& app, CalibrateArguments& calibrate) {
+  CLI::App* command = app.add_subcommand("calibrate", "Measure how fast this machine computes, for ebb plan");
+  command->add_option("--flash", calibrate.flash, "Directory whose disk is measured [$TMPDIR or /tmp]")
+      ->type_name("DIR")
+      ->envname("EBB_FLASH");
+  command->add_option("--python", calibrate.python, "Interpreter with torch [$EBB_PYTHON, or as ebb doctor finds it]")
+      ->type_name("FILE");
+  command->add_flag("--json", calibrate.json, "Print one JSON object instead of a table");
+  command->footer("Takes 10 to 20 seconds; let nothing else run. OMP_NUM_THREADS counts, as it does for programs.");
   return command;
 }
 
@@ -119,7 +151,7 @@ CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
   command->add_option("--vary", sim.vary, "Vary kernel times by up to this part, after the first iteration [0]")
       ->type_name("SHARE");
   command->add_option("--seed", sim.seed, "Of that variation [1]")->type_name("N");
-  command->add_option("--iterations", sim.iterations, "How many; the last one is reported [3]")->type_name("N");
+  command->add_option("--iterations", sim.iterations, "How many; the last one is reported [5]")->type_name("N");
   command->add_flag("--json", sim.json, "Print one JSON object instead of a table");
   command->footer(
       "Example: ebb sim vit.jsonl.gz --device-memory 40GiB --host-memory 128GiB --flash-read 3.2GB/s --policy all");
@@ -158,6 +190,32 @@ void take_command(const CLI::App& command, std::vector<std::string> tail, bool m
   run.command.insert(run.command.end(), tail.begin(), tail.end());
 }
 
+// A trace is read; what stands after "--" is followed first.
+int plan_either(PlanArguments plan, WhatIfArguments whatif, std::vector<std::string> command, bool marked) {
+  if (!marked) {
+    if (plan.trace.empty()) {
+      throw Error(Status::kInvalid, "name a trace, or the command to plan after --: ebb plan -- python train.py");
+    }
+    for (const auto& [option, value] : {std::pair{"--memory", &whatif.memory}, std::pair{"--flash", &whatif.flash},
+                                        std::pair{"--steps", &whatif.steps}, std::pair{"--to", &whatif.to}}) {
+      if (value->empty()) continue;
+      throw Error(Status::kInvalid, fmt::format("{} is for a program (ebb plan -- COMMAND), not for a trace", option));
+    }
+    return plan_trace(plan);
+  }
+  if (!plan.trace.empty()) {
+    throw Error(Status::kInvalid,
+                fmt::format("'{}' stands before --; give a trace or a command, not both", plan.trace));
+  }
+  if (!plan.html.empty()) {
+    throw Error(Status::kInvalid, "--html is for a trace; write one with --to FILE, then: ebb plan FILE --html PAGE");
+  }
+  whatif.machine = plan.machine;
+  whatif.json = plan.json;
+  whatif.command = std::move(command);
+  return plan_program(whatif);
+}
+
 int dispatch(std::vector<std::string> arguments) {
   CommandLine line;
   CLI::App app("Ebbtide: train and run models larger than memory, unmodified", "ebb");
@@ -166,12 +224,13 @@ int dispatch(std::vector<std::string> arguments) {
   CLI::App* run = add_run(app, line.run);
   CLI::App* doctor = add_doctor(app, line.doctor);
   CLI::App* trace = add_trace(app, line.trace);
-  CLI::App* plan = add_plan(app, line.plan);
+  CLI::App* plan = add_plan(app, line.plan, line.whatif);
+  CLI::App* calibrate = add_calibrate(app, line.calibrate);
   CLI::App* sim = add_sim(app, line.sim);
 
   std::vector<std::string> tail;
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
-  const bool marked = mark != arguments.end() && arguments.front() == "run";
+  const bool marked = mark != arguments.end() && (arguments.front() == "run" || arguments.front() == "plan");
   if (marked) {
     tail.assign(mark + 1, arguments.end());
     arguments.erase(mark, arguments.end());
@@ -195,7 +254,8 @@ int dispatch(std::vector<std::string> arguments) {
   refuse_empty_values(*app.get_subcommands().front());
   if (doctor->parsed()) return examine_machine(line.doctor);
   if (trace->parsed()) return show_trace(line.trace);
-  if (plan->parsed()) return plan_trace(line.plan);
+  if (plan->parsed()) return plan_either(line.plan, line.whatif, std::move(tail), marked);
+  if (calibrate->parsed()) return calibrate_machine(line.calibrate);
   if (sim->parsed()) return simulate_trace(line.sim);
   take_command(*run, std::move(tail), marked, line.run);
   return run_program(line.run);

@@ -17,7 +17,7 @@ struct SimArguments {
   std::string timing = "strict";
   double vary = 0;
   std::uint64_t seed = 1;
-  std::uint32_t iterations = 3;
+  std::uint32_t iterations = 5;
   bool json = false;
 };
 

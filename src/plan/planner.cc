@@ -340,7 +340,12 @@ void Planner::schedule() {
     absence.return_from = absence.before;
     advance(absence, lead_ns[index] * (1 + kMarginShare) + kMarginBlocks * block_ns(absence.tier));
   }
-  for (const std::uint32_t index : order) advance(plan_.absences[index], total_ns);
+  // What comes over the slow lane has the first choice of the room that is left.
+  for (const Tier tier : {Tier::kFlash, Tier::kHost}) {
+    for (const std::uint32_t index : order) {
+      if (plan_.absences[index].tier == tier) advance(plan_.absences[index], total_ns);
+    }
+  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """End-to-end tests of `ebb sim`, through the real executable.
 
-Traces are written here, some at random from fixed seeds. No policy may beat the lower bound; where the traces of the G10
-artifact lie beside the repository, the rivals must come close to its published numbers.
+Traces are written here, some at random from fixed seeds. No policy may beat the lower bound; where the traces of the
+G10 artifact lie beside the repository, the rivals must come close to its published numbers.
 """
 
 import json
@@ -234,7 +234,7 @@ def test_bad_traces(tmp_path):
 
 
 def test_nowhere_to_put_it(round_robin):
-    result = sim(round_robin, "--device-memory", "128MiB", "--block", "1MiB", "--host-memory", "0", "--flash-write", "0")
+    result = sim(round_robin, *DEVICE[:2], "--block", "1MiB", "--host-memory", "0", "--flash-write", "0")
     assert result.returncode == 2
     assert "does not fit" in result.stderr
 

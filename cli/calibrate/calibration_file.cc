@@ -1,0 +1,91 @@
+// See calibration_file.h.
+#include "calibrate/calibration_file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "drivers/linux/system_files.h"
+
+namespace ebb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+
+Json empty_file() { return Json{{"version", kVersion}}; }
+
+// Whatever is wrong with the file, it is as if nothing had been measured.
+Json read_file() {
+  const auto text = read_text(calibration_path());
+  if (!text) return empty_file();
+  Json json = Json::parse(*text, nullptr, false);
+  if (!json.is_object() || !json.contains("version") || json["version"] != kVersion) return empty_file();
+  return json;
+}
+
+void write_file(const Json& json) {
+  std::error_code ignored;
+  const fs::path target = calibration_path();
+  fs::create_directories(target.parent_path(), ignored);
+  std::string temporary = target.string() + ".XXXXXX";
+  const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.valid()) return;
+  if (!write_all(file.get(), json.dump(1)) || std::rename(temporary.c_str(), target.c_str()) != 0) {
+    ::unlink(temporary.c_str());
+  }
+}
+
+std::string key_of(const std::string& directory) {
+  std::error_code failed;
+  const fs::path canonical = fs::canonical(directory, failed);
+  return failed ? directory : canonical.string();
+}
+
+}  // namespace
+
+std::string calibration_path() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return std::string(cache) + "/ebbtide/calibration.json";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : "") + "/.cache/ebbtide/calibration.json";
+}
+
+std::optional<FlashSpeeds> known_flash(const std::string& directory) {
+  const Json file = read_file();
+  const auto flash = file.find("flash");
+  if (flash == file.end() || !flash->is_object()) return std::nullopt;
+  const auto found = flash->find(key_of(directory));
+  if (found == flash->end() || !found->is_object()) return std::nullopt;
+  const auto number = [&found](const char* name) {
+    const auto value = found->find(name);
+    return value != found->end() && value->is_number() ? value->get<double>() : 0.0;
+  };
+  const FlashSpeeds speeds{number("read_bps"), number("write_bps"), number("read_mixed_bps"),
+                           number("write_mixed_bps")};
+  if (speeds.read <= 0 || speeds.write <= 0) return std::nullopt;
+  return speeds;
+}
+
+FlashSpeeds calibrate_flash(const std::string& directory, const std::function<void(std::string_view)>& progress) {
+  const FlashSpeeds speeds = probe_flash(directory, progress);
+  Json file = read_file();
+  file["flash"][key_of(directory)] = to_json(speeds);
+  write_file(file);
+  return speeds;
+}
+
+nlohmann::ordered_json to_json(const FlashSpeeds& speeds) {
+  return {{"read_bps", speeds.read},
+          {"write_bps", speeds.write},
+          {"read_mixed_bps", speeds.read_mixed},
+          {"write_mixed_bps", speeds.write_mixed}};
+}
+
+}  // namespace ebb::cli

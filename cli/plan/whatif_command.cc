@@ -1,0 +1,278 @@
+// See whatif_command.h. Everything that the user gave is checked before the program starts. What the program prints is
+// kept aside: its numbers are made up, and only if it fails do its last lines tell why.
+#include "plan/whatif_command.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "calibrate/calibrate_command.h"
+#include "calibrate/calibration_file.h"
+#include "calibrate/redirection.h"
+#include "drivers/linux/flash_file.h"
+#include "drivers/linux/machine_memory.h"
+#include "drivers/linux/system_files.h"
+#include "ebb/options.h"
+#include "ebb/status.h"
+#include "ebb/units.h"
+#include "plan/policy.h"
+#include "plan/whatif_report.h"
+#include "python_package.h"
+#include "run/child_process.h"
+#include "run/scratch_directory.h"
+#include "sim/trace_simulator.h"
+#include "text.h"
+#include "trace/reader.h"
+#include "trace/writer.h"
+
+extern char** environ;
+
+namespace ebb::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFailedCode = 1;
+constexpr std::size_t kTailLines = 12;
+constexpr std::uint32_t kStepsDefault = 2;  // in the first, optimizers make their state
+constexpr std::uint32_t kStepsMax = 1000;
+constexpr double kMemoryBps = 1e15;  // the device tier is memory itself: nothing crosses a link
+constexpr std::uint64_t kFitsFactor = 2;
+constexpr std::array<std::uint64_t, 4> kParts{2, 3, 4, 8};
+
+struct Request {
+  std::vector<std::uint64_t> budgets;
+  std::uint32_t steps = kStepsDefault;
+  std::string flash;
+  Machine machine;
+};
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
+
+template <typename Parse>
+auto parsed(const char* option, const std::string& text, Parse parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    refuse(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::vector<std::uint64_t> budgets_of(const WhatIfArguments& arguments) {
+  std::vector<std::uint64_t> budgets;
+  const auto add = [&budgets](const char* option, const std::string& text) {
+    const std::uint64_t bytes = parsed(option, text, [](const std::string& size) { return parse_size(size); });
+    const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * TraceSimulator::Options{}.block_bytes;
+    if (bytes < least) refuse(fmt::format("{}: {} is too little; at least {}", option, text, format_size(least)));
+    budgets.push_back(bytes);
+  };
+  if (!arguments.memory.empty()) {
+    for (const std::string& text : split(arguments.memory, ',')) add("--memory", text);
+  }
+  if (!arguments.machine.device_memory.empty()) add("--device-memory", arguments.machine.device_memory);
+  return budgets;
+}
+
+std::uint32_t steps_of(const std::string& text) {
+  if (text.empty()) return kStepsDefault;
+  std::uint32_t steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  if (error != std::errc() || end != text.data() + text.size() || steps < 1 || steps > kStepsMax) {
+    refuse(fmt::format("--steps: '{}' is not a number from 1 to {}", text, kStepsMax));
+  }
+  return steps;
+}
+
+Request checked(const WhatIfArguments& arguments) {
+  if (arguments.command.empty())
+    refuse("the command to plan is missing; write it after --: ebb plan -- python train.py");
+  Request request;
+  request.budgets = budgets_of(arguments);
+  request.steps = steps_of(arguments.steps);
+  request.machine = machine_of(arguments.machine);
+  // Left out, a machine has neither a host tier below its memory nor a link to it.
+  if (arguments.machine.host_memory.empty()) request.machine.host_bytes = 0;
+  if (arguments.machine.pcie.empty()) request.machine.device_link_bps = kMemoryBps;
+  Options options;
+  parsed("--flash", arguments.flash.empty() ? default_flash_directory() : arguments.flash,
+         [&options](const std::string& text) { return parse_flash(text, options), 0; });
+  request.flash = options.flash;
+  if (!arguments.to.empty()) {
+    const auto folder = std::filesystem::absolute(arguments.to).parent_path();
+    if (!std::filesystem::is_directory(folder))
+      refuse(fmt::format("--to: there is no directory '{}'", folder.string()));
+  }
+  return request;
+}
+
+// From here on Ctrl-C ends us as usual: the program has ended, and what is left takes nothing along.
+void let_signals_through() {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_UNBLOCK, &all, nullptr);
+}
+
+std::vector<std::string> environment_for(const ScratchDirectory& scratch, const Request& request, int terminal) {
+  std::vector<std::pair<std::string, std::string>> variables{
+      {"EBB_CLAIM", scratch.file("claim")},
+      {"EBB_WHATIF", std::filesystem::path(scratch.file("claim")).parent_path().string()},
+      {"EBB_WHATIF_STEPS", std::to_string(request.steps)},
+      {"EBB_WHATIF_PROGRESS", terminal >= 0 ? std::to_string(terminal) : ""}};
+  const std::string directory = python_directory();
+  variables.emplace_back("PYTHONPATH", directory + "/ebbtide/whatif/hook:" + python_path_with_hook(directory));
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const bool replaced = std::any_of(variables.begin(), variables.end(), [text](const auto& variable) {
+      return text.rfind(variable.first + "=", 0) == 0;
+    });
+    if (!replaced) environment.emplace_back(text);
+  }
+  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+  return environment;
+}
+
+// Why there is no trace, in one message.
+std::string failure_of(const ScratchDirectory& scratch, const ChildOutcome& outcome, const Json& report) {
+  const auto error = report.find("error");
+  if (report.is_object() && error != report.end() && error->is_string()) return error->get<std::string>();
+  const std::string tail = tail_of(scratch.file("output"), kTailLines);
+  const bool claimed = ::access(scratch.file("claim").c_str(), F_OK) == 0;
+  return fmt::format("{} (exit code {}){}{}",
+                     claimed ? "the program ended before a step was over"
+                             : "the program never imported torch, or ran Python with -I, -E or -S, which skip "
+                               "Ebbtide's hook",
+                     outcome.exit_code, tail.empty() ? "" : "; it said last:\n", tail);
+}
+
+// Runs the program with fake tensors. The report, or an exit code after a message.
+int follow(const WhatIfArguments& arguments, const Request& request, const ScratchDirectory& scratch, Json& report) {
+  ChildOutcome outcome;
+  {
+    const Redirection redirection(scratch.file("output"), Redirection::What::kOutputAndErrors);
+    show_progress(redirection.terminal(), "following the program without memory or compute");
+    outcome = run_child(arguments.command, environment_for(scratch, request, redirection.terminal()), nullptr);
+    show_progress(redirection.terminal(), "");
+  }
+  if (outcome.signal != 0) return outcome.exit_code;
+  if (!outcome.start_error.empty()) {
+    write_all(STDERR_FILENO, fmt::format("ebb: {}\n", outcome.start_error));
+    return outcome.exit_code;
+  }
+  const auto text = read_text(scratch.file("report.json"));
+  report = text ? Json::parse(*text, nullptr, false) : Json();
+  if (report.is_object() && !report.contains("error") && outcome.exit_code == 0) return 0;
+  std::string message = failure_of(scratch, outcome, report);
+  if (message.empty() || message.back() != '\n') message += '\n';
+  write_all(STDERR_FILENO, fmt::format("ebb: {}", message));
+  return kFailedCode;
+}
+
+// The speed that the user did not give: as measured before, or now.
+std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
+  const bool read_given = !arguments.machine.flash_read.empty();
+  const bool write_given = !arguments.machine.flash_write.empty();
+  if (read_given && write_given) return "as given";
+  auto speeds = known_flash(request.flash);
+  if (!speeds) {
+    speeds = calibrate_flash(request.flash, [](std::string_view what) {
+      show_progress(STDERR_FILENO, fmt::format("measuring this machine: {}", what));
+    });
+    show_progress(STDERR_FILENO, "");
+  }
+  if (!read_given) request.machine.flash_read_bps = speeds->planned_read();
+  if (!write_given) request.machine.flash_write_bps = speeds->planned_write();
+  return fmt::format("{} measured in {}", read_given || write_given ? "partly" : "as", request.flash);
+}
+
+WhatIfRow simulate(const Trace& trace, const Machine& machine, WhatIfRow row) {
+  TraceSimulator::Options options;
+  options.machine = machine;
+  options.machine.device_bytes = row.memory_bytes;
+  if (row.memory_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
+    row.problem = fmt::format("less than `ebb run` can work in: {}",
+                              format_size(TraceSimulator::kDeviceBlocksMin * options.block_bytes));
+    return row;
+  }
+  try {
+    const auto steps = TraceSimulator(trace, make_policy("foresight"), options).run();
+    const auto& last = steps.back();
+    row.step_ns = last.ns;
+    row.compute_ns = last.ideal_ns;
+    const LaneQueue::LaneUse& in = last.lanes[static_cast<std::size_t>(Lane::kFlashIn)];
+    const LaneQueue::LaneUse& out = last.lanes[static_cast<std::size_t>(Lane::kFlashOut)];
+    row.read_ns = in.busy_ns;
+    row.read_bytes = in.bytes;
+    row.write_ns = out.busy_ns;
+    row.write_bytes = out.bytes;
+  } catch (const Error& error) {
+    row.problem = error.what();
+  }
+  return row;
+}
+
+WhatIfRow row_for(std::string label, std::uint64_t memory_bytes) {
+  WhatIfRow row;
+  row.label = std::move(label);
+  row.memory_bytes = memory_bytes;
+  return row;
+}
+
+std::vector<WhatIfRow> rows_of(const Request& request, std::uint64_t peak_bytes) {
+  std::vector<WhatIfRow> rows;
+  for (const std::uint64_t bytes : request.budgets) rows.push_back(row_for("", bytes));
+  if (!rows.empty()) return rows;
+  rows.push_back(row_for("all", peak_bytes));
+  for (const std::uint64_t part : kParts) rows.push_back(row_for(fmt::format("1/{}", part), peak_bytes / part));
+  return rows;
+}
+
+int report_on(const WhatIfArguments& arguments, Request& request, const Trace& trace, Json program) {
+  const Vitality vitality = analyse(trace, 1);
+  WhatIfFindings findings{trace, vitality, std::move(program), {}, "", 0, {}};
+  findings.flash_source = complete_flash(arguments, request);
+  findings.machine = request.machine;
+  findings.available_bytes = read_machine_memory().usable_bytes();
+  for (WhatIfRow& row : rows_of(request, vitality.peak_live_bytes)) {
+    show_progress(STDERR_FILENO, fmt::format("simulating {}", format_size(row.memory_bytes)));
+    const std::uint64_t bytes = row.memory_bytes;
+    // Where everything fits, blocks that are partly used need room too.
+    const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * TraceSimulator::Options{}.block_bytes;
+    if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * bytes, least);
+    findings.rows.push_back(simulate(trace, request.machine, row));
+    findings.rows.back().memory_bytes = bytes;
+  }
+  show_progress(STDERR_FILENO, "");
+  const std::string text = arguments.json ? to_json(findings).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+                                          : to_table(findings, wants_colour(STDOUT_FILENO));
+  write_all(STDOUT_FILENO, text);
+  return 0;
+}
+
+}  // namespace
+
+int plan_program(const WhatIfArguments& arguments) {
+  Request request = checked(arguments);
+  Json program;
+  Trace trace;
+  block_signals();
+  {
+    const ScratchDirectory scratch;
+    const int code = follow(arguments, request, scratch, program);
+    if (code != 0) return code;
+    trace = read_trace(scratch.file("trace.jsonl"));
+  }
+  let_signals_through();
+  if (!arguments.to.empty()) write_trace(trace, arguments.to);
+  return report_on(arguments, request, trace, std::move(program));
+}
+
+}  // namespace ebb::cli
