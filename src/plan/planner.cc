@@ -87,12 +87,16 @@ void Planner::link() {
     Item& item = items_[i];
     item.bytes = reference.bytes;
     item.carried = reference.serial < recording_.start();
-    if (reference.serial < recording_.previous_start()) {
-      item.successor = i;
-    } else if (!item.carried) {
+    if (item.carried) {
+      item.successor = i;  // unless it is freed
+    } else {
       const std::uint64_t counted = recording_.previous_start() + (reference.serial - recording_.start());
       if (counted < recording_.start()) item.successor = recording_.find(counted);
     }
+  }
+  for (Position position = 0; position < size_; ++position) {
+    const Recording::Event& event = recording_.event(position);
+    if (event.kind == Recording::Kind::kFree) items_[event.reference].successor = Recording::kNone;
   }
   std::vector<std::uint64_t> upcoming(items_.size(), kNeverAgain);
   next_.assign(recording_.uses_total(), kNeverAgain);

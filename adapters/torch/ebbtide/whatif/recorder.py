@@ -1,0 +1,254 @@
+"""Recorder: what a program with fake tensors does to memory, as a list of events.
+
+A dispatch mode above FakeTensorMode sees every operator of the thread that runs the program, of backward passes and
+optimizers too, with the storages it reads and writes. A storage gets an id when it is first seen, and its death is told
+by a weak reference, so that ids are never reused though addresses are.
+
+Events, in program order: Launch; (ALLOC, storage id): made without a kernel; (FREE, storage id).
+Invariant: a storage stands in no event after its FREE.
+"""
+
+import dataclasses
+import weakref
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import answers
+
+ALLOC, FREE = 0, 1
+
+_LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
+_EMPTIES = ("aten::empty", "aten::new_empty")
+# Update in place without looking at what was there.
+_BLIND = ("aten::zero_", "aten::fill_", "aten::copy_", "aten::normal_", "aten::uniform_", "aten::random_",
+          "aten::bernoulli_", "aten::exponential_")
+# Namespaces of operators that only ask or mark something.
+_SILENT = ("prim", "profiler", "prims")
+
+
+@dataclasses.dataclass
+class Phase:
+    """Where in a step the program is; tells kinds of tensors apart."""
+
+    depth: int = 0  # of calls of modules
+    optimizer: int = 0  # of calls of optimizers
+
+
+@dataclasses.dataclass(slots=True)
+class Storage:
+    bytes: int
+    born: int  # index of an event
+    phase: str  # "input", "optimizer", "compute" or "other"
+    written: bool = False
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Tensor:
+    """What the duration of a kernel depends on."""
+
+    shape: tuple
+    dtype: torch.dtype
+    contiguous: bool
+
+
+@dataclasses.dataclass(slots=True)
+class Launch:
+    call: int  # index into Recorder.calls
+    reads: tuple  # of storage ids
+    writes: tuple
+
+
+@dataclasses.dataclass(slots=True)
+class Call:
+    """An operator with the shapes of its arguments; equal ones are one."""
+
+    func: object
+    args: tuple
+    kwargs: dict
+    out: object
+    bytes: int  # of its tensors, each counted once
+    fresh: int  # of which are in storages that it made
+
+
+class _Schema:
+    """What is written, by position and by name."""
+
+    def __init__(self, func):
+        arguments = func._schema.arguments
+        self.writes = [bool(each.alias_info and each.alias_info.is_write) for each in arguments]
+        self.named = {each.name for each, write in zip(arguments, self.writes) if write}
+        # Whether what was there before is not looked at.
+        self.blind = func._schema.name in _BLIND or any(each.is_out for each in arguments)
+        returns = [each.alias_info for each in func._schema.returns]
+        self.views = bool(returns) and func not in _LIFTS and all(each and not each.is_write for each in returns)
+        self.silent = func.namespace in _SILENT
+        self.empty = func._schema.name.startswith(_EMPTIES)
+
+
+class Recorder(TorchDispatchMode):
+    def __init__(self, fake_mode, notes):
+        super().__init__()
+        self.fake_mode, self.notes, self.phase = fake_mode, notes, Phase()
+        self.events, self.storages, self.calls = [], [], []
+        self.views = 0  # how many operators that touch no memory, for their overhead
+        self._ids, self._references = {}, {}
+        self._schemas, self._call_index = {}, {}
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        return True
+
+    # Storages
+
+    def id_of(self, tensor):
+        """The id of a fake tensor's storage, or None if it has never been seen."""
+        return self._ids.get(tensor.untyped_storage()._cdata)
+
+    def _died(self, address, number):
+        if self._ids.get(address) == number:
+            del self._ids[address]
+        self._references.pop(number, None)
+        self.events.append((FREE, number))
+
+    def _enter(self, storage, phase):
+        number = len(self.storages)
+        address = storage._cdata
+        self.storages.append(Storage(storage.nbytes(), len(self.events), phase))
+        self._ids[address] = number
+        self._references[number] = weakref.ref(storage, lambda _: self._died(address, number))
+        return number
+
+    def _phase_now(self, given):
+        if self.phase.optimizer:
+            return "optimizer"
+        if self.phase.depth or torch._C._current_graph_task_id() != -1:
+            return "compute"
+        return "input" if all(self.storages[each].phase == "input" for each in given) else "other"
+
+    # Operators
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        schema = self._schemas.get(func)
+        if schema is None:
+            schema = self._schemas[func] = _Schema(func)
+        if schema.silent:
+            return func(*args, **kwargs)
+        if func is answers.SCALAR:
+            return answers.scalar(args[0], self.notes)
+        if func not in _LIFTS:
+            args, kwargs = self._fake(args), self._fake(kwargs)
+        given = []
+        for position, argument in enumerate(args):
+            _collect(argument, schema.writes[position] if position < len(schema.writes) else False, given)
+        for name, argument in kwargs.items():
+            _collect(argument, name in schema.named, given)
+        reads, writes = self._accesses(given, schema.blind)
+        out = answers.call(func, args, kwargs, self.notes)
+        answers.mark(func, out)
+        results = []
+        _collect(out, True, results)
+        self._record(func, schema, args, kwargs, out, (reads, writes), (given, results))
+        return out
+
+    def _fake(self, value):
+        """Tensors from elsewhere (NumPy, files) as fake ones, the same one every time, so that views share storage."""
+        if isinstance(value, torch.Tensor):
+            if isinstance(value, FakeTensor) or type(value) not in (torch.Tensor, torch.nn.Parameter):
+                return value
+            fake = self.fake_mode.from_tensor(value)
+            if fake.untyped_storage()._cdata not in self._ids:
+                self.events.append((ALLOC, self._enter(fake.untyped_storage(), "input")))
+            return fake
+        if isinstance(value, (list, tuple)) and any(isinstance(each, torch.Tensor) for each in value):
+            return type(value)(self._fake(each) for each in value)
+        if isinstance(value, dict):
+            return {name: self._fake(each) for name, each in value.items()}
+        return value
+
+    def _accesses(self, given, blind):
+        """Ids that arguments read, and that they write."""
+        reads, writes = {}, {}
+        for tensor, write in given:
+            storage = tensor.untyped_storage()
+            number = self._ids.get(storage._cdata)
+            if number is None:
+                number = self._enter(storage, "input")
+            if write:
+                writes[number] = True
+                if blind and _covers(tensor, storage):
+                    continue
+            reads[number] = True
+        return reads, writes
+
+    def _record(self, func, schema, args, kwargs, out, accesses, tensors):
+        (reads, writes), (given, results) = accesses, tensors
+        fresh = []
+        for tensor, _ in results:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._ids:
+                fresh.append(self._enter(storage, self._phase_now(reads)))
+        if schema.empty:
+            self.events.extend((ALLOC, number) for number in fresh)
+            return
+        if schema.views or (not writes and not fresh):
+            # A view of a tensor whose content is known comes with a storage of its own, which really is not there.
+            for number in fresh:
+                self.storages[number].bytes = 0
+            self.views += 1
+            return
+        key = (func, _key(args), _key(kwargs))
+        index = self._call_index.get(key)
+        if index is None:
+            index = self._call_index[key] = len(self.calls)
+            self.calls.append(_call(func, args, kwargs, out, (given, results),
+                                    [self.storages[i].bytes for i in fresh], schema.blind))
+        self.events.append(Launch(index, tuple(reads), (*writes, *fresh)))
+
+
+def _covers(tensor, storage):
+    return tensor.numel() * tensor.element_size() == storage.nbytes()
+
+
+def _collect(value, write, into):
+    """Tensors with plain storage in an argument or a result."""
+    if isinstance(value, torch.Tensor):
+        if value.layout == torch.strided:
+            into.append((value, write))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            _collect(each, write, into)
+
+
+def _key(value):
+    if isinstance(value, torch.Tensor):
+        return (tuple(value.shape), value.dtype, value.is_contiguous() if value.layout == torch.strided else None)
+    if isinstance(value, (list, tuple)):
+        return tuple(_key(each) for each in value)
+    if isinstance(value, dict):
+        return tuple((name, _key(each)) for name, each in value.items())
+    return value if isinstance(value, (int, bool, str, torch.dtype)) else type(value)
+
+
+def _describe(value):
+    if isinstance(value, torch.Tensor):
+        return Tensor(tuple(value.shape), value.dtype, value.layout == torch.strided and value.is_contiguous())
+    if isinstance(value, (list, tuple)):
+        return tuple(_describe(each) for each in value)
+    if isinstance(value, dict):
+        return {name: _describe(each) for name, each in value.items()}
+    return value if isinstance(value, (int, float, bool, str, torch.dtype)) else None
+
+
+def _call(func, args, kwargs, out, tensors, fresh, blind):
+    given, results = tensors
+    touched = {}
+    for tensor, _ in (*given, *results):
+        size = min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+        place = (tensor.untyped_storage()._cdata, tensor.storage_offset())
+        touched[place] = max(touched.get(place, 0), size)
+    if not blind:  # what is updated in place is read and written
+        touched["again"] = sum(tensor.numel() * tensor.element_size() for tensor, write in given if write)
+    return Call(func, _describe(args), _describe(kwargs), _describe(out), sum(touched.values()), sum(fresh))
