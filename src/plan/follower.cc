@@ -122,6 +122,8 @@ void Follower::follow(std::uint32_t kind) {
 std::uint64_t Follower::next_use_after(const Recording::Use& use) const {
   if (use.next != Recording::kNever) return base_ + use.next;
   const Recording::Reference& reference = plan().reference(use.reference);
+  // Until it is freed nothing would come of sending it away but the write.
+  if (reference.freed != Recording::kNever) return base_ + reference.freed;
   const Position next = reference.serial < plan().start() ? reference.first : plan().first_use_after(reference.serial);
   return next == Recording::kNever ? kFar : base_ + plan().size() + next;
 }

@@ -16,6 +16,9 @@ constexpr double kMarginShare = 0.25;
 constexpr double kMarginBlocks = 16;
 // An absence goes to flash if the lane is free within the time that it takes for so many blocks; if too few are, twice.
 constexpr double kPatienceBlocks = 256;
+// What returns claims its room for as long as its own transfer takes, and that of so many blocks before it.
+constexpr double kAloneBlocks = 64;
+constexpr int kRounds = 3;
 
 class Planner {
  public:
@@ -24,14 +27,20 @@ class Planner {
         limits_(limits),
         size_(recording.size()),
         bytes_max_(limits.block_bytes * limits.frames),
+        small_(limits.block_bytes),
         items_(recording.references()) {}
 
   Plan make() {
     link();
-    for (const bool steady : {false, true}) run(steady);
-    finish();
-    choose_tiers();
-    schedule();
+    // What returns needs its frames before it is used. How long before is known only from a plan, so there are some.
+    early_.resize(size_);
+    for (int round = 0; round < kRounds; ++round) {
+      begin();
+      for (const bool steady : {false, true}) run(steady);
+      finish();
+      choose_tiers();
+      schedule();
+    }
     return std::move(plan_);
   }
 
@@ -41,6 +50,7 @@ class Planner {
     std::uint64_t present = 0;
     bool live = false;
     bool carried = false;                        // existed before the iteration
+    bool returning = false;                      // on its way back: not to be sent away before its use
     std::uint32_t successor = Recording::kNone;  // what it is called in the next iteration, if it lives on
     std::uint32_t use = Plan::kStays;            // the latest use
     std::uint64_t next = kNeverAgain;            // the event of its next use, in both iterations' count
@@ -48,8 +58,11 @@ class Planner {
 
   void link();
   void run(bool steady);
+  void begin();
   void begin_iteration();
+  void return_early(Position position, bool steady);
   void launch(Position position, bool steady);
+  std::uint64_t first_use(std::uint32_t reference) const;
   void shrink(bool steady);
   void queue(std::uint32_t reference);
   void unqueue(std::uint32_t reference);
@@ -57,9 +70,14 @@ class Planner {
   std::vector<std::uint64_t> present_bytes() const;
   void choose_tiers();
   void schedule();
+  void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& start_ns,
+                   const std::vector<double>& lead_ns);
   double duration_ns(Position position) const;
   double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
-  std::uint64_t bytes_of(const Plan::Absence& absence) const { return absence.blocks * limits_.block_bytes; }
+  // In blocks, of which a small tensor is a part.
+  double blocks_of(const Plan::Absence& absence) const {
+    return static_cast<double>(absence.bytes) / static_cast<double>(limits_.block_bytes);
+  }
   template <typename F>
   void for_events_of(const Plan::Absence& absence, F&& visit) const {
     for (std::uint64_t i = absence.after + std::uint64_t{1}; i < absence.before; ++i) {
@@ -71,7 +89,10 @@ class Planner {
   const PlanLimits limits_;
   const Position size_;
   const std::uint64_t bytes_max_;
+  const std::uint64_t small_;
   std::vector<Item> items_;
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> early_;  // by event: uses, and their tensors then
+  std::vector<std::uint32_t> references_;                                    // by use
   std::vector<std::uint64_t> next_;                         // by use: the event of the next use of the same tensor
   std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present tensors by next use
   std::uint64_t present_ = 0;
@@ -100,10 +121,14 @@ void Planner::link() {
   }
   std::vector<std::uint64_t> upcoming(items_.size(), kNeverAgain);
   next_.assign(recording_.uses_total(), kNeverAgain);
+  references_.assign(recording_.uses_total(), 0);
   for (Position position = size_; position-- > 0;) {
     const Recording::Event& event = recording_.event(position);
     const auto uses = recording_.uses(event);
-    for (std::uint32_t i = 0; i < uses.size(); ++i) next_[event.first_use + i] = upcoming[uses[i].reference];
+    for (std::uint32_t i = 0; i < uses.size(); ++i) {
+      next_[event.first_use + i] = upcoming[uses[i].reference];
+      references_[event.first_use + i] = uses[i].reference;
+    }
     for (const Recording::Use& use : uses) upcoming[use.reference] = position;
   }
   for (Position position = 0; position < size_; ++position) {
@@ -115,19 +140,48 @@ void Planner::link() {
       next = size_ + upcoming[successor];
     }
   }
+}
+
+// Everything that existed before is there, as far as is known.
+void Planner::begin() {
+  idle_.clear();
+  present_ = live_ = 0;
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
-    if (!items_[i].carried) continue;
-    items_[i].live = true;
-    items_[i].present = items_[i].bytes;
-    items_[i].next = upcoming[i];
-    present_ += items_[i].bytes;
-    live_ += items_[i].bytes;
-    queue(i);
+    Item& item = items_[i];
+    item.live = item.carried;
+    item.present = item.carried ? item.bytes : 0;
+    item.use = Plan::kStays;
+    item.returning = false;
+    item.next = first_use(i);
+    present_ += item.present;
+    live_ += item.present;
+    if (item.live) queue(i);
   }
 }
 
+// Tensors whose fetch begins at this event, by the plan made before.
+void Planner::return_early(Position position, bool steady) {
+  for (const auto& [use, reference] : early_[position]) {
+    Item& item = items_[reference];
+    if (!item.live || item.use != use || item.present == item.bytes) continue;
+    unqueue(reference);
+    present_ += item.bytes - item.present;
+    item.present = item.bytes;
+    item.returning = true;
+  }
+  shrink(steady);
+}
+
+std::uint64_t Planner::first_use(std::uint32_t reference) const {
+  const Recording::Reference& tensor = recording_.reference(reference);
+  if (tensor.first != Recording::kNever) return tensor.first;
+  return tensor.freed != Recording::kNever ? tensor.freed : kNeverAgain;
+}
+
 void Planner::queue(std::uint32_t reference) {
-  if (items_[reference].present > 0) idle_.emplace(items_[reference].next, reference);
+  // Small tensors share blocks and stay: what leaves with one of them would have to come back for another.
+  const Item& item = items_[reference];
+  if (item.present > 0 && !item.returning && item.bytes >= small_) idle_.emplace(items_[reference].next, reference);
 }
 
 void Planner::unqueue(std::uint32_t reference) { idle_.erase({items_[reference].next, reference}); }
@@ -140,6 +194,7 @@ void Planner::run(bool steady) {
   live_bytes_.assign(size_, 0);
   for (Position position = 0; position < size_; ++position) {
     const Recording::Event& event = recording_.event(position);
+    return_early(position, steady);
     if (event.kind == Recording::Kind::kLaunch) {
       launch(position, steady);
     } else {
@@ -149,13 +204,14 @@ void Planner::run(bool steady) {
         present_ -= item.present;
         live_ -= item.bytes;
         item.live = false;
+        item.returning = false;
         item.present = 0;
       }
       if (event.kind == Recording::Kind::kAllocation) {
         item.live = true;
         item.present = item.bytes;
         item.use = Plan::kStays;
-        item.next = recording_.reference(event.reference).first;
+        item.next = first_use(event.reference);
         present_ += item.bytes;
         live_ += item.bytes;
         shrink(steady);
@@ -175,6 +231,7 @@ void Planner::begin_iteration() {
     item.live = item.carried;
     item.present = item.carried ? item.bytes : 0;
     item.use = Plan::kStays;
+    item.returning = false;
     item.next = kNeverAgain;
   }
   for (const Item& item : before) {
@@ -182,12 +239,12 @@ void Planner::begin_iteration() {
     Item& now = items_[item.successor];
     now.live = true;
     now.present = std::min(item.present, now.bytes);
+    now.returning = item.returning;
     now.use = item.use;  // what leaves before the next use belongs to the absence that this use began
   }
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
     if (!items_[i].live) continue;
-    const Recording::Position first = recording_.reference(i).first;
-    items_[i].next = first == Recording::kNever ? kNeverAgain : first;
+    items_[i].next = first_use(i);
     present_ += items_[i].present;
     live_ += items_[i].bytes;
     queue(i);
@@ -200,6 +257,7 @@ void Planner::launch(Position position, bool steady) {
   for (const Recording::Use& use : uses) {
     Item& item = items_[use.reference];
     unqueue(use.reference);
+    item.returning = false;
     if (!item.live) {  // made outside the recording
       item.live = true;
       live_ += item.bytes;
@@ -212,6 +270,9 @@ void Planner::launch(Position position, bool steady) {
     Item& item = items_[uses[i].reference];
     item.use = event.first_use + i;
     item.next = next_[item.use];
+    // What is only to be freed is worth keeping until then: sending it away would cost a write and help briefly.
+    const Recording::Reference& reference = recording_.reference(uses[i].reference);
+    if (item.next == kNeverAgain && reference.freed != Recording::kNever) item.next = reference.freed;
   }
   for (const Recording::Use& use : uses) {
     unqueue(use.reference);
@@ -226,12 +287,12 @@ void Planner::shrink(bool steady) {
     Item& item = items_[reference];
     const std::uint64_t block = limits_.block_bytes;
     const std::uint64_t excess = (present_ - bytes_max_ + block - 1) / block * block;
-    const std::uint64_t leaves = std::min(item.present, excess);
+    const std::uint64_t leaves = item.bytes < block ? item.present : std::min(item.present, excess);
     unqueue(reference);
     item.present -= leaves;
     present_ -= leaves;
     queue(reference);
-    if (!steady || item.use == Plan::kStays || next == kNeverAgain) continue;
+    if (!steady || item.use == Plan::kStays || next_[item.use] == kNeverAgain) continue;
     std::uint32_t& index = plan_.by_use[item.use];
     if (index == Plan::kStays) {
       index = static_cast<std::uint32_t>(plan_.absences.size());
@@ -240,7 +301,7 @@ void Planner::shrink(bool steady) {
       absence.before = next_[item.use];
       plan_.absences.push_back(absence);
     }
-    plan_.absences[index].blocks += static_cast<std::uint32_t>(leaves / block);
+    plan_.absences[index].bytes += leaves;
   }
 }
 
@@ -252,7 +313,9 @@ void Planner::finish() {
     for (std::uint32_t i = 0; i < recording_.uses(event).size(); ++i) event_of[event.first_use + i] = position;
   }
   for (Plan::Absence& absence : plan_.absences) absence.after = event_of[absence.use];
-  std::erase_if(plan_.absences, [](const Plan::Absence& absence) { return absence.blocks == 0; });
+  for (Plan::Absence& absence : plan_.absences) {
+    absence.blocks = static_cast<std::uint32_t>((absence.bytes + limits_.block_bytes - 1) / limits_.block_bytes);
+  }
   std::sort(plan_.absences.begin(), plan_.absences.end(),
             [](const Plan::Absence& left, const Plan::Absence& right) { return left.use < right.use; });
   std::fill(plan_.by_use.begin(), plan_.by_use.end(), Plan::kStays);
@@ -269,23 +332,24 @@ void Planner::choose_tiers() {
   std::vector<std::uint64_t> held(size_, 0);
   for (Plan::Absence& absence : plan_.absences) {
     absence.tier = limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash;
-    if (absence.tier == Tier::kHost) for_events_of(absence, [&](Position i) { held[i] += absence.blocks; });
+    if (absence.tier == Tier::kHost) for_events_of(absence, [&](Position i) { held[i] += absence.bytes; });
   }
   if (limits_.host_blocks == 0 || limits_.flash_in_ns <= 0) return;
+  const std::uint64_t host_bytes = limits_.host_blocks * limits_.block_bytes;
   std::vector<double> start_ns(size_ + std::size_t{1}, 0);
   for (Position i = 0; i < size_; ++i) start_ns[i + 1] = start_ns[i] + duration_ns(i);
   for (double patience_ns = kPatienceBlocks * limits_.flash_in_ns;; patience_ns *= 2) {
     const Position peak = static_cast<Position>(std::max_element(held.begin(), held.end()) - held.begin());
-    if (held[peak] <= limits_.host_blocks) return;
+    if (held[peak] <= host_bytes) return;
     double lane_ns = 0;  // when the lane is through with what it has
     for (Plan::Absence& absence : plan_.absences) {
       const double begin_ns = start_ns[absence.after + std::size_t{1}];
-      const double through_ns = std::max(lane_ns, begin_ns) + absence.blocks * limits_.flash_in_ns;
+      const double through_ns = std::max(lane_ns, begin_ns) + blocks_of(absence) * limits_.flash_in_ns;
       if (absence.tier == Tier::kHost) {
         const bool covers = absence.before > peak + (absence.after < peak ? 0 : std::uint64_t{size_});
-        if (held[peak] <= limits_.host_blocks || !covers || lane_ns > begin_ns + patience_ns) continue;
+        if (held[peak] <= host_bytes || !covers || lane_ns > begin_ns + patience_ns) continue;
         absence.tier = Tier::kFlash;
-        for_events_of(absence, [&](Position i) { held[i] -= absence.blocks; });
+        for_events_of(absence, [&](Position i) { held[i] -= absence.bytes; });
       }
       lane_ns = through_ns;
     }
@@ -296,9 +360,25 @@ void Planner::choose_tiers() {
 std::vector<std::uint64_t> Planner::present_bytes() const {
   std::vector<std::uint64_t> present = live_bytes_;
   for (const Plan::Absence& absence : plan_.absences) {
-    for_events_of(absence, [&](Position i) { present[i] -= std::min(present[i], bytes_of(absence)); });
+    for_events_of(absence, [&](Position i) { present[i] -= std::min(present[i], absence.bytes); });
   }
   return present;
+}
+
+// For the next round: when each fetch should begin.
+void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& start_ns,
+                          const std::vector<double>& lead_ns) {
+  for (auto& uses : early_) uses.clear();
+  for (const std::uint32_t index : order) {
+    const Plan::Absence& absence = plan_.absences[index];
+    const double block = block_ns(absence.tier);
+    const double lead = std::min(lead_ns[index], (blocks_of(absence) + kAloneBlocks) * block);
+    std::uint64_t from = absence.before;
+    while (from > absence.after + std::uint64_t{1} && start_ns[absence.before] - start_ns[from] < lead) --from;
+    const std::uint32_t reference = references_[absence.use];
+    const std::uint32_t then = from < size_ ? reference : items_[reference].successor;
+    if (then != Recording::kNone) early_[from < size_ ? from : from - size_].emplace_back(absence.use, then);
+  }
 }
 
 // When each fetch begins: backward from the deadlines, every lane one after the other; then earlier, in the order of
@@ -321,14 +401,14 @@ void Planner::schedule() {
         const Plan::Absence& absence = plan_.absences[index];
         if (absence.tier != tier) continue;
         const double end_ns = start_ns[due(index)] + total_ns * (1 - turn);
-        free_ns = std::min(free_ns, end_ns) - absence.blocks * block_ns(tier);
+        free_ns = std::min(free_ns, end_ns) - blocks_of(absence) * block_ns(tier);
         lead_ns[index] = end_ns - free_ns;
       }
     }
   }
   std::vector<std::uint64_t> present = present_bytes();
   const auto advance = [&](Plan::Absence& absence, double lead) {
-    const std::uint64_t bytes = bytes_of(absence);
+    const std::uint64_t bytes = absence.bytes;
     while (absence.return_from > absence.after + std::uint64_t{1}) {
       const std::uint64_t earlier = absence.return_from - 1;
       if (start_ns[absence.before] - start_ns[absence.return_from] >= lead) return;
@@ -338,6 +418,7 @@ void Planner::schedule() {
       absence.return_from = earlier;
     }
   };
+  claim_early(order, start_ns, lead_ns);
   std::reverse(order.begin(), order.end());
   for (const std::uint32_t index : order) {
     Plan::Absence& absence = plan_.absences[index];

@@ -22,7 +22,8 @@ struct Plan {
   // After one use of a tensor: its last `blocks` blocks are absent until its next use.
   struct Absence {
     std::uint32_t use = 0;     // index of the use in the recording
-    std::uint32_t blocks = 0;  // 0: it stays
+    std::uint32_t blocks = 0;  // of the tensor; a small one is a part of one
+    std::uint64_t bytes = 0;
     Tier tier = Tier::kFlash;
     Position after = 0;             // the event of that use
     std::uint64_t before = 0;       // the event of the next use; from size() on: in the next iteration

@@ -45,6 +45,7 @@ class Recording {
     std::uint64_t serial = 0;
     std::uint64_t bytes = 0;
     Position first = kNever;         // the first use
+    Position freed = kNever;         // in this iteration
     std::uint32_t last_use = kNone;  // while recording: index of the latest use, to be linked to the next
   };
 
