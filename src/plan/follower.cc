@@ -25,6 +25,7 @@ void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
   live_[allocation] = blocks;
   cover(blocks);
   recording_.add_allocation(allocation, bytes);
+  recording_.add_place(allocation, blocks);
   if (!following_) return;
   const Position position = match(Recording::allocation_signature(bytes), false);
   std::uint64_t when = kFar;
@@ -52,6 +53,9 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   first_blocks_.clear();
   for (const Touch& touch : touches) first_blocks_.push_back(live_.at(touch.allocation).first);
   recording_.add_launch(op, touches, first_blocks_);
+  for (const Touch& touch : touches) {
+    if (touch.allocation < recording_.start()) recording_.add_place(touch.allocation, live_.at(touch.allocation));
+  }
   if (!following_) return;
   const Position position = match(Recording::launch_signature(op, touches.size()), true);
   if (position == Recording::kNever) return;

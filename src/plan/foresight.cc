@@ -55,17 +55,18 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
   for (std::uint32_t i = 0; i < touches.size(); ++i) {
     const std::uint32_t use = event.first_use + i;
     if (use >= plan.by_use.size() || plan.by_use[use] == Plan::kStays) continue;
-    const Plan::Absence& absence = plan.absences[plan.by_use[use]];
     const BlockRange all = blocks_of(touches[i].allocation);
-    const std::uint32_t count = std::min(absence.blocks, all.count);
-    Journey journey;
-    journey.before = base() + absence.before;
-    journey.return_from = base() + absence.return_from;
-    journey.allocation = touches[i].allocation;
-    journey.blocks = {BlockIndex(all.end().value() - count), count};
-    journey.tier = absence.tier;
-    journey.left_at = position;
-    idle_.push_back(journey);
+    for (std::uint32_t k = plan.by_use[use]; k < plan.absences.size() && plan.absences[k].use == use; ++k) {
+      const Plan::Absence& absence = plan.absences[k];
+      const std::uint32_t first = std::min(absence.first_block, all.count);
+      Journey journey;
+      journey.before = base() + absence.before;
+      journey.return_from = base() + absence.return_from;
+      journey.blocks = {BlockIndex(all.first.value() + first), std::min(absence.blocks, all.count - first)};
+      journey.tier = absence.tier;
+      journey.left_at = position;
+      idle_.push_back(journey);
+    }
   }
   const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + touches.size();
   for (auto& queue : leaving_) make_room(queue, entries);
@@ -111,10 +112,11 @@ BlockIndex Foresight::behind(const PageTable& table, Tier below, std::uint64_t p
   auto& queue = leaving_[index(below)];
   while (!queue.empty()) {
     Journey& journey = queue.front();
-    const bool pointless = journey.return_from <= now() || blocks_of(journey.allocation).count == 0;
+    const bool pointless = journey.return_from <= now();
     while (!pointless && journey.done < journey.blocks.count) {
       const BlockIndex block(journey.blocks.end().value() - 1 - journey.done);
-      const bool resident = table[block].state == BlockState::kResident && table[block].queue == 0;
+      const bool resident =
+          table[block].state == BlockState::kResident && table[block].queue == 0 && table[block].live > 0;
       if (resident && table[block].last_use >= pinned_from) return BlockIndex::none();
       ++journey.done;
       // Another tensor may share the block.
@@ -136,7 +138,7 @@ Policy::Ahead Foresight::planned(const PageTable& table, Tier below) {
   auto& queue = returning_[index(below)];
   while (!queue.empty()) {
     Journey& journey = queue.front();
-    const bool pointless = journey.before < now() || blocks_of(journey.allocation).count == 0;
+    const bool pointless = journey.before < now();
     for (; !pointless && journey.done < journey.blocks.count; ++journey.done) {
       const BlockIndex block(journey.blocks.first.value() + journey.done);
       if (table[block].state == BlockState::kOnFlash && table[block].queue == 0) return {block, 0};

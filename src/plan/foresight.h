@@ -28,11 +28,10 @@ class Foresight final : public Follower {
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
 
  private:
-  // Blocks of one allocation that leave, or come back.
+  // Blocks that leave, or come back. Should they have been freed meanwhile, what is done to them is only in vain.
   struct Journey {
     std::uint64_t before = 0;       // the event that needs them
     std::uint64_t return_from = 0;  // the event from which on they may be fetched
-    std::uint64_t allocation = 0;
     BlockRange blocks;
     Tier tier = Tier::kFlash;
     Position left_at = 0;    // the launch that used them last

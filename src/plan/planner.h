@@ -19,18 +19,19 @@ namespace ebb {
 
 struct Plan {
   using Position = Recording::Position;
-  // After one use of a tensor: its last `blocks` blocks are absent until its next use.
+  // After one use of a tensor some of its blocks are absent until their next use. Absences of the same use follow one
+  // another.
   struct Absence {
-    std::uint32_t use = 0;     // index of the use in the recording
-    std::uint32_t blocks = 0;  // of the tensor; a small one is a part of one
-    std::uint64_t bytes = 0;
+    std::uint32_t use = 0;          // index of the use in the recording
+    std::uint32_t first_block = 0;  // relative to the tensor's first
+    std::uint32_t blocks = 0;
     Tier tier = Tier::kFlash;
     Position after = 0;             // the event of that use
     std::uint64_t before = 0;       // the event of the next use; from size() on: in the next iteration
     std::uint64_t return_from = 0;  // the event from which on it is fetched, counted likewise
   };
   std::vector<Absence> absences;      // in the order of their uses
-  std::vector<std::uint32_t> by_use;  // index into absences, or kStays
+  std::vector<std::uint32_t> by_use;  // index of the first into absences, or kStays
 
   static constexpr std::uint32_t kStays = 0xffffffff;
 };

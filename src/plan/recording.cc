@@ -25,7 +25,7 @@ std::uint32_t Recording::find(std::uint64_t serial) const {
 std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) {
   if (const std::uint32_t found = find(serial); found != kNone) return found;
   const auto index = references();
-  references_.push_back({serial, bytes, kNever, kNever, kNone});
+  references_.push_back({serial, bytes, {}, kNever, kNever, kNone});
   if (serial < start_) {
     earlier_.emplace(serial, index);
   } else {
@@ -45,6 +45,10 @@ void Recording::add_free(std::uint64_t serial) {
   if (reference == kNone || events_.size() >= kEventsMax) return;
   references_[reference].freed = size();
   events_.push_back({0, 0, 0, reference, Kind::kFree, 0, 0});
+}
+
+void Recording::add_place(std::uint64_t serial, BlockRange blocks) {
+  if (const std::uint32_t reference = find(serial); reference != kNone) references_[reference].blocks = blocks;
 }
 
 void Recording::add_duration(std::uint64_t ns) {

@@ -44,6 +44,7 @@ class Recording {
   struct Reference {
     std::uint64_t serial = 0;
     std::uint64_t bytes = 0;
+    BlockRange blocks;
     Position first = kNever;         // the first use
     Position freed = kNever;         // in this iteration
     std::uint32_t last_use = kNone;  // while recording: index of the latest use, to be linked to the next
@@ -53,6 +54,8 @@ class Recording {
   void add_allocation(std::uint64_t serial, std::uint64_t bytes);
   void add_launch(std::uint64_t op, std::span<const Touch> touches, std::span<const BlockIndex> first_blocks);
   void add_free(std::uint64_t serial);
+  // Where an allocation that has been added lies.
+  void add_place(std::uint64_t serial, BlockRange blocks);
   // The launch added last ran for this long.
   void add_duration(std::uint64_t ns);
 

@@ -1,0 +1,112 @@
+// See pieces.h.
+#include "plan/pieces.h"
+
+#include <algorithm>
+
+namespace ebb {
+
+using Position = Recording::Position;
+
+Pieces::Pieces(const Recording& recording) : recording_(recording) {
+  cut();
+  live();
+  link();
+}
+
+void Pieces::cut() {
+  for (std::uint32_t i = 0; i < recording_.references(); ++i) {
+    const BlockRange& blocks = recording_.reference(i).blocks;
+    if (blocks.count == 0) continue;
+    bounds_.push_back(blocks.first.value());
+    bounds_.push_back(blocks.end().value());
+    if (blocks.count < 2) continue;
+    // Its first and last block may be shared.
+    bounds_.push_back(blocks.first.value() + 1);
+    bounds_.push_back(blocks.end().value() - 1);
+  }
+  std::sort(bounds_.begin(), bounds_.end());
+  bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
+  for (std::size_t i = 0; i + 1 < bounds_.size(); ++i) {
+    Piece piece;
+    piece.blocks = {BlockIndex(bounds_[i]), bounds_[i + 1] - bounds_[i]};
+    pieces_.push_back(piece);
+  }
+}
+
+template <typename F>
+void Pieces::for_pieces(BlockRange blocks, F&& visit) const {
+  if (blocks.count == 0) return;
+  const auto found = std::upper_bound(bounds_.begin(), bounds_.end(), blocks.first.value());
+  for (auto piece = static_cast<std::uint32_t>(found - bounds_.begin() - 1);
+       piece < pieces_.size() && pieces_[piece].blocks.first < blocks.end(); ++piece) {
+    visit(piece);
+  }
+}
+
+// Which pieces come to life and die, and which are used.
+void Pieces::live() {
+  std::vector<std::uint32_t> alive(pieces_.size(), 0);
+  for (std::uint32_t i = 0; i < recording_.references(); ++i) {
+    const Recording::Reference& reference = recording_.reference(i);
+    if (reference.serial < recording_.start()) for_pieces(reference.blocks, [&](std::uint32_t p) { ++alive[p]; });
+  }
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) pieces_[i].carried = alive[i] > 0;
+  for (Position position = 0; position < recording_.size(); ++position) {
+    first_touch_.push_back(touches_total());
+    first_change_.push_back(static_cast<std::uint32_t>(changes_.size()));
+    const Recording::Event& event = recording_.event(position);
+    if (event.kind == Recording::Kind::kLaunch) {
+      const auto uses = recording_.uses(event);
+      for (std::uint32_t i = 0; i < uses.size(); ++i) {
+        const BlockRange& all = recording_.reference(uses[i].reference).blocks;
+        const std::uint32_t first = std::min(uses[i].first_block, all.count);
+        const BlockRange part{BlockIndex(all.first.value() + first), std::min(uses[i].blocks, all.count - first)};
+        if (all.count == 0) continue;
+        for_pieces(part, [&](std::uint32_t piece) { touches_.push_back({piece, event.first_use + i, kNever, false}); });
+      }
+      continue;
+    }
+    const bool born = event.kind == Recording::Kind::kAllocation;
+    for_pieces(recording_.reference(event.reference).blocks, [&](std::uint32_t piece) {
+      if (!born && alive[piece] == 0) return;
+      const bool changes = born ? alive[piece]++ == 0 : --alive[piece] == 0;
+      if (changes) changes_.push_back({piece, born, kNever});
+    });
+  }
+  first_touch_.push_back(touches_total());
+  first_change_.push_back(static_cast<std::uint32_t>(changes_.size()));
+  // What is alive now but was not before the iteration, or the other way round, does not repeat; it dies at the end.
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+    if (alive[i] == 0) pieces_[i].first = kNever;
+  }
+}
+
+// Backward over two iterations: what comes next for each piece.
+void Pieces::link() {
+  struct Next {
+    std::uint64_t event = kNever;
+    bool use = false;
+  };
+  std::vector<Next> upcoming(pieces_.size());
+  const Position size = recording_.size();
+  for (const bool second : {true, false}) {
+    for (Position position = size; position-- > 0;) {
+      const std::uint64_t event = position + (second ? std::uint64_t{size} : 0);
+      for (std::uint32_t i = first_touch_[position]; i < first_touch_[position + std::size_t{1}]; ++i) {
+        touches_[i].next = upcoming[touches_[i].piece].event;
+        touches_[i].needed = upcoming[touches_[i].piece].use;
+      }
+      for (std::uint32_t i = first_touch_[position]; i < first_touch_[position + std::size_t{1}]; ++i) {
+        upcoming[touches_[i].piece] = {event, true};
+      }
+      for (std::uint32_t i = first_change_[position]; i < first_change_[position + std::size_t{1}]; ++i) {
+        Change& change = changes_[i];
+        if (change.born) change.next = upcoming[change.piece].event;
+        upcoming[change.piece] = change.born ? Next{} : Next{event, false};
+      }
+    }
+  }
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) pieces_[i].first = upcoming[i].event;
+}
+
+}  // namespace ebb

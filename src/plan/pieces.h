@@ -1,0 +1,70 @@
+// Pieces: a recorded iteration seen from the space instead of from its tensors. The space is cut where any tensor of the
+// iteration begins or ends; a piece is a run of blocks that always belong to the same tensors, so it comes and goes as
+// one. A block that neighbours share is a piece of its own, and lives and is used as long as either does.
+//
+// Addresses are taken to be the same in every iteration, as the heap mostly sees to it.
+//
+// Made from a finished recording and only read afterwards. Events are numbered as in the recording; from size() on they
+// are those of the next iteration.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/recording.h"
+
+namespace ebb {
+
+class Pieces {
+ public:
+  static constexpr std::uint64_t kNever = ~0ull;
+
+  // A launch uses a piece.
+  struct Touch {
+    std::uint32_t piece = 0;
+    std::uint32_t use = 0;          // index in the recording: of the tensor through which it is used
+    std::uint64_t next = kNever;    // the next event for which it is there: a use, or its death
+    bool needed = false;            // that event is a use: what is in it then is what is in it now
+  };
+  struct Piece {
+    BlockRange blocks;
+    std::uint64_t first = kNever;  // what next would say before the iteration begins
+    bool carried = false;          // alive before the iteration
+  };
+
+  explicit Pieces(const Recording& recording);
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(pieces_.size()); }
+  const Piece& operator[](std::uint32_t piece) const { return pieces_[piece]; }
+  std::uint32_t touches_total() const { return static_cast<std::uint32_t>(touches_.size()); }
+  const Touch& touch(std::uint32_t index) const { return touches_[index]; }
+  // The touches of an event are [first, end); pieces that come to life, and those that die, with it.
+  std::uint32_t first_touch(Recording::Position event) const { return first_touch_[event]; }
+  std::uint32_t end_touch(Recording::Position event) const { return first_touch_[event + std::size_t{1}]; }
+  struct Change {
+    std::uint32_t piece = 0;
+    bool born = false;
+    std::uint64_t next = kNever;  // born: as for a touch
+  };
+  std::span<const Change> changes(Recording::Position event) const {
+    return std::span(changes_).subspan(first_change_[event], first_change_[event + std::size_t{1}] - first_change_[event]);
+  }
+
+ private:
+  void cut();
+  void live();
+  void link();
+  template <typename F>
+  void for_pieces(BlockRange blocks, F&& visit) const;
+
+  const Recording& recording_;
+  std::vector<std::uint32_t> bounds_;  // sorted blocks where pieces begin or end
+  std::vector<Piece> pieces_;
+  std::vector<Touch> touches_;
+  std::vector<std::uint32_t> first_touch_;
+  std::vector<Change> changes_;
+  std::vector<std::uint32_t> first_change_;
+};
+
+}  // namespace ebb
