@@ -128,7 +128,9 @@ std::uint64_t Follower::next_use_after(const Recording::Use& use) const {
   const Recording::Reference& reference = plan().reference(use.reference);
   // Until it is freed nothing would come of sending it away but the write.
   if (reference.freed != Recording::kNever) return base_ + reference.freed;
-  const Position next = reference.serial < plan().start() ? reference.first : plan().first_use_after(reference.serial);
+  const bool made_here = reference.serial >= plan().start();
+  Position next = made_here ? plan().first_use_after(reference.serial) : reference.first;
+  if (next == Recording::kNever && made_here) next = plan().freed_after(reference.serial);
   return next == Recording::kNever ? kFar : base_ + plan().size() + next;
 }
 
@@ -164,14 +166,17 @@ void Follower::rebuild() {
   std::fill(next_use_.begin(), next_use_.end(), kFar);
   seen_.assign(plan().references(), false);
   for (Position position = cursor_; position < plan().size(); ++position) {
-    for (const Recording::Use& use : plan().uses(plan().event(position))) {
-      if (seen_[use.reference]) continue;
-      seen_[use.reference] = true;
-      const std::uint64_t serial = resolve(use.reference, false);
+    const Recording::Event& event = plan().event(position);
+    const auto see = [&](std::uint32_t reference) {
+      if (seen_[reference]) return;
+      seen_[reference] = true;
+      const std::uint64_t serial = resolve(reference, false);
       if (const auto found = live_.find(serial); serial != 0 && found != live_.end()) {
         see_use(found->second, base_ + position);
       }
-    }
+    };
+    for (const Recording::Use& use : plan().uses(event)) see(use.reference);
+    if (event.kind == Recording::Kind::kFree) see(event.reference);
   }
 }
 

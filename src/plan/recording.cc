@@ -91,4 +91,10 @@ Recording::Position Recording::first_use_after(std::uint64_t serial) const {
   return carried == kNone || previous_start_ + (serial - start_) >= start_ ? kNever : references_[carried].first;
 }
 
+Recording::Position Recording::freed_after(std::uint64_t serial) const {
+  if (serial < start_) return kNever;
+  const std::uint32_t carried = find(previous_start_ + (serial - start_));
+  return carried == kNone || previous_start_ + (serial - start_) >= start_ ? kNever : references_[carried].freed;
+}
+
 }  // namespace ebb

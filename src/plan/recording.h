@@ -76,6 +76,8 @@ class Recording {
   std::uint32_t find(std::uint64_t serial) const;
   // When an allocation that this iteration made is first used in the iteration after it; kNever: not at all.
   Position first_use_after(std::uint64_t serial) const;
+  // And when it is freed there.
+  Position freed_after(std::uint64_t serial) const;
 
   static std::uint64_t allocation_signature(std::uint64_t bytes) { return bytes * 2 + 3; }
   static std::uint64_t launch_signature(std::uint64_t op, std::size_t touches) {
