@@ -69,6 +69,7 @@ class Engine {
   bool has_requests() const { return !requests_.empty(); }
   bool idle() const { return transfers_.in_flight() == 0 && urgent_.empty() && wanted_.empty(); }
   std::uint32_t in_flight() const { return transfers_.in_flight(); }
+  std::uint32_t fetching() const { return in_lane(Lane::kHostIn) + in_lane(Lane::kFlashIn); }
 
   // Blocks used at or after this stamp belong to running launches and are evicted only for a fault.
   void set_pinned_from(std::uint64_t stamp) { victims_.set_pinned_from(stamp); }

@@ -2,6 +2,7 @@
 #include "plan/foresight.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ebb {
 namespace {
@@ -9,6 +10,7 @@ namespace {
 // The search starts again from the cursor every so many launches, to account for what has been used up by then.
 constexpr std::uint32_t kRestartEvery = 32;
 constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
+constexpr double kPaceShare = 0.25;             // so does flash that takes this much more or less
 constexpr std::uint32_t kBudgetShare = 64;      // a budget changed by this share of it needs another plan
 
 // Makes room for one more entry, here, where memory may be allocated.
@@ -28,16 +30,19 @@ void Foresight::began(bool changed) {
   demanded_.assign(plan().references(), 0);
   if (!following()) return;
   Planned& planned = plans_[kind()];
-  // Other events, or another budget, need another plan; a few frames more or less, or other durations, do not.
+  // Other events, another budget or a slower disk need another plan; a few frames more or less, or other durations, do
+  // not.
   const std::uint32_t change = planned.frames > frames() ? planned.frames - frames() : frames() - planned.frames;
-  if (planned.version != kind_version() || change > frames() / kBudgetShare) {
+  const double pace_change = std::abs(planned.flash_in_ns - pace().flash_in_ns);
+  if (planned.version != kind_version() || change > frames() / kBudgetShare ||
+      pace_change > kPaceShare * planned.flash_in_ns) {
     PlanLimits limits;
     limits.block_bytes = block_bytes();
     limits.frames = frames() > pace().frames_in_transit ? frames() - pace().frames_in_transit : 1;
     limits.host_blocks = pace().host_blocks;
     limits.host_in_ns = pace().host_in_ns;
     limits.flash_in_ns = pace().flash_in_ns;
-    planned = {kind_version(), frames(), make_plan(plan(), limits)};
+    planned = {kind_version(), frames(), limits.flash_in_ns, make_plan(plan(), limits)};
   }
   if (changed) away_.clear();
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "plan/follower.h"
-#include "plan/planner.h"
+#include "plan/planner/planner.h"
 
 namespace ebb {
 
@@ -48,6 +48,7 @@ class Foresight final : public Follower {
   struct Planned {
     std::uint64_t version = 0;  // of the kind of iteration
     std::uint32_t frames = 0;
+    double flash_in_ns = 0;
     Plan plan;
   };
   std::array<Planned, Iterations::kKindsMax> plans_;

@@ -42,7 +42,7 @@ class Policy {
 
   // What there is: told at the start, and when small allocations take or give back their share.
   virtual void budget(std::uint64_t /*block_bytes*/, std::uint32_t /*frames*/) {}
-  // Told once, before anything else.
+  // Told before anything else, and between iterations when more is known.
   virtual void set_pace(const Pace& pace) { pace_ = pace; }
   virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}

@@ -53,8 +53,7 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       extents_limit_(config.extents) {
   EBB_CHECK_EQ(config.blocks % 4, 0u);
   running_.reserve(256);
-  const Engine::Limits limits = limits_of(config, *policy_);
-  policy_->set_pace({config.host_extents, config.host_in_ns, config.flash_in_ns, limits.reserve + limits.lane});
+  set_flash_pace(config.flash_in_ns);
   apply_limit();
 }
 
@@ -234,6 +233,12 @@ bool Core::pending(std::span<const Range> ranges) const {
 void Core::step() {
   steps_are_told_ = true;
   policy_->step();
+}
+
+void Core::set_flash_pace(double ns_a_block) {
+  if (ns_a_block <= 0) return;
+  const Engine::Limits limits = limits_of(config_, *policy_);
+  policy_->set_pace({config_.host_extents, config_.host_in_ns, ns_a_block, limits.reserve + limits.lane});
 }
 
 void Core::find_step(std::uint64_t op) {

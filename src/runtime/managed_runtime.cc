@@ -195,6 +195,7 @@ void ManagedRuntime::step() noexcept {
   if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
   last_step_ns_ = now;
   ++steps_;
+  core_.set_flash_pace(read_pace_.ns_a_block());
   core_.step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.
   if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();

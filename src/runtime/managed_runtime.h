@@ -24,6 +24,7 @@
 #include "plan/recorder.h"
 #include "port/space_memory.h"
 #include "runtime/core.h"
+#include "runtime/read_pace.h"
 #include "runtime/stall_clock.h"
 #include "runtime/stats_file.h"
 
@@ -106,6 +107,7 @@ class ManagedRuntime final : public Runtime {
   Core core_;
   const std::int64_t small_step_;
   StallClock stalls_;
+  ReadPace read_pace_;
   StatsFile stats_file_;
   std::array<BlockIndex, kFaultsMax> faulting_{};
   std::size_t faulting_count_ = 0;

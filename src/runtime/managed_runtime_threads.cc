@@ -50,6 +50,7 @@ void ManagedRuntime::move_loop() {
       changed_.notify_all();
     }
     const std::uint64_t now = monotonic_ns();
+    read_pace_.observe(now, core_.engine().fetching(), core_.engine().counters().fetched);
     if (now - published_ns > kPublishEveryNs) {
       published_ns = now;
       publish();

@@ -9,7 +9,7 @@
 // A pure function, some hundred milliseconds for 1500 launches: all periods are ranked again after each choice.
 #pragma once
 
-#include "plan/planner.h"
+#include "plan/planner/planner.h"
 
 namespace ebb {
 

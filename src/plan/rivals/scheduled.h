@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/follower.h"
-#include "plan/planner.h"
+#include "plan/planner/planner.h"
 #include "plan/rivals/arrivals.h"
 
 namespace ebb {

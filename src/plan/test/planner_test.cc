@@ -1,5 +1,5 @@
 // Plans of small iterations whose best absences are known, and what holds for the plan of any iteration.
-#include "plan/planner.h"
+#include "plan/planner/planner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // See pieces.h.
-#include "plan/pieces.h"
+#include "plan/planner/pieces.h"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
 // See planner.h.
-#include "plan/planner.h"
+#include "plan/planner/planner.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "plan/pieces.h"
+#include "plan/planner/pieces.h"
 
 namespace ebb {
 namespace {
@@ -227,8 +227,8 @@ void Planner::finish() {
   }
 }
 
-// Host memory first. What it cannot hold goes to flash, which is slow: so that its lane is busy from the beginning, those
-// absences are taken, in the order in which they begin, for which the lane is free soon enough.
+// Host memory first. What it cannot hold goes to flash, which is slow: so that its lane is busy from the beginning,
+// those absences are taken, in the order in which they begin, for which the lane is free soon enough.
 void Planner::choose_tiers() {
   std::vector<std::uint64_t> held(size_, 0);
   for (Absence& absence : absences_) {
@@ -346,7 +346,8 @@ Plan Planner::hand_out() const {
     out.after = absence.after;
     out.before = absence.before;
     out.return_from = absence.return_from;
-    if (plan.by_use[touch.use] == Plan::kStays) plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());
+    if (plan.by_use[touch.use] == Plan::kStays)
+      plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());
     plan.absences.push_back(out);
   }
   return plan;

@@ -1,6 +1,6 @@
-// Pieces: a recorded iteration seen from the space instead of from its tensors. The space is cut where any tensor of the
-// iteration begins or ends; a piece is a run of blocks that always belong to the same tensors, so it comes and goes as
-// one. A block that neighbours share is a piece of its own, and lives and is used as long as either does.
+// Pieces: a recorded iteration seen from the space instead of from its tensors. The space is cut where any tensor of
+// the iteration begins or ends; a piece is a run of blocks that always belong to the same tensors, so it comes and goes
+// as one. A block that neighbours share is a piece of its own, and lives and is used as long as either does.
 //
 // Addresses are taken to be the same in every iteration, as the heap mostly sees to it.
 //
@@ -23,9 +23,9 @@ class Pieces {
   // A launch uses a piece.
   struct Touch {
     std::uint32_t piece = 0;
-    std::uint32_t use = 0;          // index in the recording: of the tensor through which it is used
-    std::uint64_t next = kNever;    // the next event for which it is there: a use, or its death
-    bool needed = false;            // that event is a use: what is in it then is what is in it now
+    std::uint32_t use = 0;        // index in the recording: of the tensor through which it is used
+    std::uint64_t next = kNever;  // the next event for which it is there: a use, or its death
+    bool needed = false;          // that event is a use: what is in it then is what is in it now
   };
   struct Piece {
     BlockRange blocks;
@@ -48,7 +48,8 @@ class Pieces {
     std::uint64_t next = kNever;  // born: as for a touch
   };
   std::span<const Change> changes(Recording::Position event) const {
-    return std::span(changes_).subspan(first_change_[event], first_change_[event + std::size_t{1}] - first_change_[event]);
+    return std::span(changes_).subspan(first_change_[event],
+                                       first_change_[event + std::size_t{1}] - first_change_[event]);
   }
 
  private:

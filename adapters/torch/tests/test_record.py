@@ -1,0 +1,129 @@
+"""Tests of `ebb run --record`: the trace of a real training step is that step, and iterations that recur, vary or are
+not marked are followed without a wrong number."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+EBB = os.environ.get("EBB_BIN") or ROOT / "build/release/cli/ebb"
+TIMEOUT_S = 120
+MIB = 2**20
+
+TRAIN = """
+    import torch
+    from torch import nn
+    torch.manual_seed(0)
+    model = nn.Sequential(*[layer for _ in range(3) for layer in (nn.Linear(1024, 1024, bias=False), nn.ReLU())])
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for step in range(6):
+        loss = (model(torch.randn(512, 1024)) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+    """
+
+# Training steps of random length, evaluations between them, a mixture of experts that takes another path each time.
+VARYING = """
+    import random, torch
+    from torch import nn
+    torch.manual_seed(0)
+    random.seed(0)
+    experts = nn.ModuleList([nn.Linear(512, 512) for _ in range(6)])
+    head = nn.Linear(512, 512)
+    parameters = [*experts.parameters(), *head.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3)
+    def forward(x):
+        return head(torch.relu(experts[random.randrange(6)](x)))
+    for step in range(24):
+        x = torch.randn(64 * random.randint(1, 8), 512)
+        loss = (forward(x) - x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+        if step % 5 == 4:
+            with torch.no_grad():
+                for _ in range(3):
+                    print(forward(torch.randn(512, 512)).sum().item())
+    """
+
+INFER = """
+    import torch
+    from torch import nn
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(12)])
+    x = torch.randn(64, 1024)
+    with torch.no_grad():
+        for _ in range(60):
+            print(model(x).sum().item())
+    """
+
+
+def program(tmp_path, text):
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(text))
+    return [sys.executable, str(path)]
+
+
+def run(command):
+    command = [str(part) for part in command]
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+
+
+def managed(flash, memory, *options):
+    return [EBB, "run", "--memory", memory, "--flash", flash, "--quiet", *options, "--"]
+
+
+def test_a_recorded_step_is_that_step(tmp_path, flash):
+    trace = tmp_path / "step.jsonl.gz"
+    run([*managed(flash, "128MiB", "--record", trace), *program(tmp_path, TRAIN)])
+    found = json.loads(run([EBB, "trace", trace, "--json"]).stdout)
+    assert found["iterations"] == 1
+    assert found["timed_launches"] == found["launches"] > 30
+    lines = [json.loads(line) for line in run(["zcat", trace]).stdout.splitlines()]
+    tensors = [line for line in lines if "bytes" in line]
+    kept = [tensor["bytes"] for tensor in tensors if tensor.get("persistent")]
+    assert kept == [4 * MIB] * 9, "three weights, and two moments of each"
+    assert sum(tensor["bytes"] == 4 * MIB for tensor in tensors) >= 12, "and their gradients"
+    assert any("addmm" in line["op"] or "mm" in line["op"] for line in lines if "op" in line)
+
+
+def test_a_recorded_step_runs_in_the_simulator(tmp_path, flash):
+    trace = tmp_path / "step.jsonl"
+    run([*managed(flash, "128MiB", "--record", trace), *program(tmp_path, TRAIN)])
+    machine = ["--device-memory", "40MiB", "--host-memory", "0", "--pcie", "50GB/s", "--block", "256KiB"]
+    found = json.loads(run([EBB, "sim", trace, *machine, "--policy", "window,foresight", "--json"]).stdout)
+    times = {result["policy"]: result["iteration_ns"] for result in found["results"]}
+    assert times["foresight"] <= times["window"]
+
+
+def test_iterations_that_vary_give_what_stock_gives(tmp_path, flash):
+    command = program(tmp_path, VARYING)
+    stock = run(command).stdout
+    assert stock.count("\n") == 24 + 4 * 3
+    for policy in ("foresight", "window"):
+        options = ["--policy", policy, "--block", "64KiB", "--managed-min", "4KiB"]
+        assert run([*managed(flash, "8MiB", *options), *command]).stdout == stock
+
+
+def test_inference_without_steps_is_followed(tmp_path, flash):
+    command = program(tmp_path, INFER)
+    stock = run(command).stdout
+    summary = tmp_path / "summary.json"
+    options = ["--block", "256KiB", "--summary", summary]
+    assert run([*managed(flash, "30MiB", *options), *command]).stdout == stock
+    counters = json.loads(summary.read_text())
+    assert counters["prefetched_bytes"] > 0, "an iteration was found, and fetched ahead"
+
+
+def test_a_trace_that_cannot_be_written_is_refused_before_the_program_starts(tmp_path, flash):
+    missing = tmp_path / "nowhere" / "step.jsonl"
+    command = [*managed(flash, "128MiB", "--record", missing), sys.executable, "-c", "print('started')"]
+    ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert ended.returncode == 2
+    assert "--record" in ended.stderr and ended.stdout == ""
