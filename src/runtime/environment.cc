@@ -1,8 +1,12 @@
 // Options from EBB_* variables.
+#include <array>
 #include <cstdlib>
+#include <string_view>
 
 #include "ebb/options.h"
 #include "ebb/status.h"
+#include "ebb/units.h"
+#include "plan/policy.h"
 
 namespace ebb {
 namespace {
@@ -26,6 +30,22 @@ void read_text(const char* name, std::string& text) {
   if (const char* value = variable(name); value != nullptr) text = value;
 }
 
+// Refuses any text but one of these, and names the variable that has it.
+template <typename Choices>
+void read_choice(const char* name, std::string& text, const Choices& choices) {
+  const char* value = variable(name);
+  if (value == nullptr) return;
+  std::string list;
+  for (const std::string_view choice : choices) {
+    if (choice == value) {
+      text = value;
+      return;
+    }
+    list += (list.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw Error(Status::kInvalid, std::string(name) + ": '" + value + "' is unknown; choose one of " + list);
+}
+
 }  // namespace
 
 void parse_flash(const std::string& text, Options& options) {
@@ -43,12 +63,16 @@ Options options_from_environment() {
   Options options;
   read_size("EBB_MEMORY", options.memory);
   read_size("EBB_BLOCK", options.block_bytes);
+  if (variable("EBB_BLOCK") != nullptr && (options.block_bytes & (options.block_bytes - 1)) != 0) {
+    throw Error(Status::kInvalid,
+                "EBB_BLOCK: " + format_size(options.block_bytes) + " is not a power of two; 2MiB is one");
+  }
   read_size("EBB_MANAGED_MIN", options.managed_bytes_min);
-  read_text("EBB_POLICY", options.policy);
+  read_choice("EBB_POLICY", options.policy, policy_names());
   read_text("EBB_STATS", options.stats_path);
   read_text("EBB_RECORD", options.record);
-  read_text("EBB_MEMORY_DRIVER", options.memory_driver);
-  read_text("EBB_FLASH_DRIVER", options.flash_driver);
+  read_choice("EBB_MEMORY_DRIVER", options.memory_driver, std::array<std::string_view, 3>{"auto", "move", "remap"});
+  read_choice("EBB_FLASH_DRIVER", options.flash_driver, std::array<std::string_view, 3>{"auto", "uring", "threads"});
   if (const char* flash = variable("EBB_FLASH"); flash != nullptr) parse_flash(flash, options);
   return options;
 }
