@@ -69,7 +69,7 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--flash", run.flash, "Directory on a real disk for what does not fit [$TMPDIR or /tmp]")
       ->type_name("DIR[:SIZE]")
       ->envname("EBB_FLASH");
-  command->add_option("--policy", run.policy, "on_demand, window or foresight [foresight]")
+  command->add_option("--policy", run.policy, "foresight, window, on_demand, or a rival of ebb sim [foresight]")
       ->type_name("NAME")
       ->envname("EBB_POLICY");
   command->add_option("--record", run.record, "Write a trace of one iteration, for ebb plan and ebb sim")

@@ -22,6 +22,7 @@
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "flash_directory.h"
+#include "plan/policy.h"
 #include "python_package.h"
 #include "run/child_process.h"
 #include "run/scratch_directory.h"
@@ -35,7 +36,6 @@ extern char** environ;
 namespace ebb::cli {
 namespace {
 
-constexpr std::array<std::string_view, 3> kPolicies{"on_demand", "window", "foresight"};
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 constexpr std::uint64_t kBlockBytesMax = kGiB;
 
@@ -87,8 +87,9 @@ Variables validated_settings(const RunArguments& arguments) {
   variables.emplace_back("EBB_MEMORY", std::to_string(memory_budget(arguments.memory)));
   variables.emplace_back("EBB_FLASH", flash_variable(arguments.flash));
   if (!arguments.policy.empty()) {
-    if (std::find(kPolicies.begin(), kPolicies.end(), arguments.policy) == kPolicies.end()) {
-      refuse(fmt::format("--policy: '{}' is unknown; choose {}", arguments.policy, fmt::join(kPolicies, ", ")));
+    const auto known = policy_names();
+    if (std::find(known.begin(), known.end(), arguments.policy) == known.end()) {
+      refuse(fmt::format("--policy: '{}' is unknown; choose {}", arguments.policy, fmt::join(known, ", ")));
     }
     variables.emplace_back("EBB_POLICY", arguments.policy);
   }

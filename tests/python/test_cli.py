@@ -164,7 +164,7 @@ def fake_page(step_count=3, steps=(0.5, 0.3, 0.4), sequence=2, **values):
         (["--memory", "", "--", "touch", "started"], "--memory: the value is empty"),
         (["--memory", "1e9", "--", "touch", "started"], "unit"),
         (["--memroy", "1GiB", "--", "touch", "started"], "unknown option '--memroy'"),
-        (["--policy", "magic", "--", "touch", "started"], "on_demand, window, foresight"),
+        (["--policy", "magic", "--", "touch", "started"], "on_demand, window, deepum"),
         (["--block", "3MiB", "--", "touch", "started"], "power of two"),
         (["--block", "1KiB", "--", "touch", "started"], "power of two"),
         (["--managed-min", "few", "--", "touch", "started"], "--managed-min"),
