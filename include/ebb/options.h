@@ -24,7 +24,8 @@ struct Options {
   std::uint64_t block_bytes = 2 * kMiB;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
   std::uint64_t managed_bytes_min = 64 * kKiB;
-  // Where to write a trace of one iteration (docs/trace.md) when the runtime closes; empty: nowhere.
+  // Where to write a trace of one iteration (docs/trace.md): first after four steps, then each time that their number
+  // has doubled, and when the runtime closes; empty: nowhere.
   std::string record;
   // Where to publish live statistics for `ebb run`; empty: nowhere.
   std::string stats_path;

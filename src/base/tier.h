@@ -9,6 +9,10 @@ namespace ebb {
 
 enum class Tier : std::uint8_t { kDevice, kHost, kFlash };
 
+// Of the tiers below the device, for what is kept by tier.
+inline constexpr std::size_t kTiersBelow = 2;
+constexpr std::size_t index_below(Tier below) { return below == Tier::kHost ? 0 : 1; }
+
 enum class Lane : std::uint8_t { kHostOut, kFlashOut, kHostIn, kFlashIn };
 inline constexpr std::size_t kLanes = 4;
 

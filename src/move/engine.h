@@ -124,9 +124,9 @@ class Engine {
   std::uint32_t in_lane(Lane lane) const { return in_lanes_[static_cast<std::size_t>(lane)]; }
   void release_extent(ExtentIndex extent);
   void drop_extent(Block& block);
-  bool& no_room(Tier tier) { return no_room_[tier == Tier::kHost ? 0 : 1]; }
-  bool no_room(Tier tier) const { return no_room_[tier == Tier::kHost ? 0 : 1]; }
-  std::uint32_t& spare(Tier tier) { return spare_[tier == Tier::kHost ? 0 : 1]; }
+  bool& no_room(Tier tier) { return no_room_[index_below(tier)]; }
+  bool no_room(Tier tier) const { return no_room_[index_below(tier)]; }
+  std::uint32_t& spare(Tier tier) { return spare_[index_below(tier)]; }
 
   PageTable& table_;
   FramePool& frames_;
@@ -142,9 +142,10 @@ class Engine {
   std::uint32_t evicting_ = 0;       // transfers whose frame will become free
   std::uint32_t dead_resident_ = 0;  // resident blocks with dead content
   std::uint32_t write_failures_ = 0;
-  std::array<bool, 2> no_room_{};          // by tier below: evictions there stand still for want of extents
-  std::array<std::uint32_t, 2> spare_{};   // by tier below: resident blocks with a copy there, or fewer
-  std::array<std::uint32_t, 2> cursor_{};  // by tier below: the frame where the search for such a block goes on
+  std::array<bool, kTiersBelow> no_room_{};         // by tier below: evictions there stand still for want of extents
+  std::array<std::uint32_t, kTiersBelow> spare_{};  // by tier below: resident blocks with a copy there, or fewer
+  std::array<std::uint32_t, kTiersBelow>
+      cursor_{};  // by tier below: the frame where the search for such a block goes on
   std::array<std::uint32_t, kLanes> in_lanes_{};
   BlockIndex starved_;
   BlockIndex lost_block_;

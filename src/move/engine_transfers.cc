@@ -66,7 +66,6 @@ void Engine::start_fetch(BlockIndex index, FrameIndex frame, bool ahead) {
 
 // An extent for one more write, in the wanted tier or else the other one.
 ExtentIndex Engine::take_extent(Tier wanted) {
-  if (!table_.has_host()) return take_extent_in(Tier::kFlash);
   const ExtentIndex extent = take_extent_in(wanted);
   return extent.valid() ? extent : take_extent_in(wanted == Tier::kHost ? Tier::kFlash : Tier::kHost);
 }
@@ -75,7 +74,7 @@ ExtentIndex Engine::take_extent(Tier wanted) {
 ExtentIndex Engine::take_extent_in(Tier tier) {
   const ExtentIndex extent = extents_.take(tier);
   if (extent.valid() || no_room(tier)) return extent;
-  std::uint32_t& cursor = cursor_[tier == Tier::kHost ? 0 : 1];
+  std::uint32_t& cursor = cursor_[index_below(tier)];
   for (std::uint32_t i = 0; spare(tier) > 0 && i < table_.frames_max(); ++i) {
     cursor = cursor + 1 < table_.frames_max() ? cursor + 1 : 0;
     const BlockIndex index = table_.block_of(FrameIndex(cursor));
@@ -102,10 +101,9 @@ bool Engine::start_evict(BlockIndex index) {
   const Tier wanted = table_.has_host() ? policy_.destination(index) : Tier::kFlash;
   const bool may_overwrite = block.extent.valid() && !extents_.shared(block.extent);
   transfer.in_place = may_overwrite && extents_.tier_of(block.extent) == wanted;
-  if (!transfer.in_place && may_overwrite) transfer.extent = take_extent_in(wanted);
-  if (!transfer.in_place && !transfer.extent.valid()) {
-    transfer.in_place = may_overwrite;
-    if (!may_overwrite) transfer.extent = take_extent(wanted);
+  if (!transfer.in_place) {
+    transfer.extent = may_overwrite ? take_extent_in(wanted) : take_extent(wanted);
+    transfer.in_place = may_overwrite && !transfer.extent.valid();
   }
   if (transfer.in_place) transfer.extent = block.extent;
   if (!transfer.extent.valid()) return false;

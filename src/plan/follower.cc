@@ -205,6 +205,16 @@ BlockRange Follower::blocks_of(std::uint64_t allocation) const {
   return found == live_.end() ? BlockRange{} : found->second;
 }
 
+PlanLimits Follower::plan_limits() const {
+  PlanLimits limits;
+  limits.block_bytes = block_bytes_;
+  limits.frames = frames_ > pace().frames_in_transit ? frames_ - pace().frames_in_transit : 1;
+  limits.host_blocks = pace().host_blocks;
+  limits.host_in_ns = pace().host_in_ns;
+  limits.flash_in_ns = pace().flash_in_ns;
+  return limits;
+}
+
 // A use that was not foreseen when the block was last looked at.
 void Follower::expect(BlockIndex block, std::uint64_t when) {
   std::uint64_t& next = next_use_[block.value()];

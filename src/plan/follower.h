@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plan/iterations.h"
+#include "plan/planner/planner.h"
 #include "plan/policy.h"
 #include "plan/recording.h"
 
@@ -53,6 +54,8 @@ class Follower : public Policy {
     return block.value() < next_use_.size() ? next_use_[block.value()] : kFar;
   }
   void expect(BlockIndex block, std::uint64_t when);
+  // What a plan may count on: the frames but for those in transit.
+  PlanLimits plan_limits() const;
   std::uint64_t block_bytes() const { return block_bytes_; }
   std::uint32_t frames() const { return frames_; }
   // The blocks of a live allocation, none if it is gone.

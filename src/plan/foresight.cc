@@ -36,13 +36,7 @@ void Foresight::began(bool changed) {
   const double pace_change = std::abs(planned.flash_in_ns - pace().flash_in_ns);
   if (planned.version != kind_version() || change > frames() / kBudgetShare ||
       pace_change > kPaceShare * planned.flash_in_ns) {
-    PlanLimits limits;
-    limits.block_bytes = block_bytes();
-    limits.frames = frames() > pace().frames_in_transit ? frames() - pace().frames_in_transit : 1;
-    limits.host_blocks = pace().host_blocks;
-    limits.host_in_ns = pace().host_in_ns;
-    limits.flash_in_ns = pace().flash_in_ns;
-    planned = {kind_version(), frames(), limits.flash_in_ns, make_plan(plan(), limits)};
+    planned = {kind_version(), frames(), pace().flash_in_ns, make_plan(plan(), plan_limits())};
   }
   if (changed) away_.clear();
 }
@@ -89,7 +83,7 @@ void Foresight::wake_up(Position position) {
       idle_[kept++] = journey;
       continue;
     }
-    auto& queue = leaving_[index(journey.tier)];
+    auto& queue = leaving_[index_below(journey.tier)];
     queue.push_back(journey);
     std::push_heap(queue.begin(), queue.end(), kNeededLast);
     away_.push_back(journey);
@@ -102,7 +96,7 @@ void Foresight::wake_up(Position position) {
   idle_.resize(kept);
   while (!away_.empty() && away_.front().return_from <= now()) {
     std::pop_heap(away_.begin(), away_.end(), kReturnsFirst);
-    auto& queue = returning_[index(away_.back().tier)];
+    auto& queue = returning_[index_below(away_.back().tier)];
     queue.push_back(away_.back());
     std::push_heap(queue.begin(), queue.end(), kNeededFirst);
     away_.pop_back();
@@ -114,7 +108,7 @@ Tier Foresight::destination(BlockIndex block) const {
 }
 
 BlockIndex Foresight::behind(const PageTable& table, Tier below, std::uint64_t pinned_from) {
-  auto& queue = leaving_[index(below)];
+  auto& queue = leaving_[index_below(below)];
   while (!queue.empty()) {
     Journey& journey = queue.front();
     const bool pointless = journey.return_from <= now();
@@ -140,7 +134,7 @@ Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
 }
 
 Policy::Ahead Foresight::planned(const PageTable& table, Tier below) {
-  auto& queue = returning_[index(below)];
+  auto& queue = returning_[index_below(below)];
   while (!queue.empty()) {
     Journey& journey = queue.front();
     const bool pointless = journey.before < now();

@@ -41,7 +41,6 @@ class Foresight final : public Follower {
   void matched(Position position, std::span<const Touch> touches) override;
   void began(bool changed) override;
   void wake_up(Position position);
-  static std::size_t index(Tier below) { return below == Tier::kHost ? 0 : 1; }
   Ahead planned(const PageTable& table, Tier below);
   Ahead unplanned(const PageTable& table);
 
@@ -52,12 +51,12 @@ class Foresight final : public Follower {
     Plan plan;
   };
   std::array<Planned, Iterations::kKindsMax> plans_;
-  std::vector<Journey> idle_;                      // their launch is the latest: they leave from the next on
-  std::array<std::vector<Journey>, 2> leaving_;    // heaps by tier below: needed last on top
-  std::vector<Journey> away_;                      // heap: the one to return first on top
-  std::array<std::vector<Journey>, 2> returning_;  // heaps by tier below: needed first on top
-  std::vector<std::uint64_t> away_until_;          // by block: when it may be fetched, if it left by plan
-  std::vector<Tier> destination_;                  // by block
+  std::vector<Journey> idle_;                                // their launch is the latest: they leave from the next on
+  std::array<std::vector<Journey>, kTiersBelow> leaving_;    // heaps by tier below: needed last on top
+  std::vector<Journey> away_;                                // heap: the one to return first on top
+  std::array<std::vector<Journey>, kTiersBelow> returning_;  // heaps by tier below: needed first on top
+  std::vector<std::uint64_t> away_until_;                    // by block: when it may be fetched, if it left by plan
+  std::vector<Tier> destination_;                            // by block
 
   // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
   // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the

@@ -181,10 +181,8 @@ void Cutter::finish() {
     trace_.uses.insert(trace_.uses.end(), writes_[i].begin(), writes_[i].end());
     for (const auto* list : {&reads_[i], &writes_[i]}) {
       for (const Trace::TensorIndex tensor : *list) {
-        trace_.tensors[tensor].freed_before =
-            trace_.tensors[tensor].freed_before == Trace::kNone
-                ? Trace::kNone
-                : std::max(trace_.tensors[tensor].freed_before, static_cast<Trace::LaunchIndex>(i + 1));
+        Trace::LaunchIndex& freed = trace_.tensors[tensor].freed_before;
+        if (freed != Trace::kNone) freed = std::max(freed, static_cast<Trace::LaunchIndex>(i + 1));
       }
     }
   }
@@ -220,10 +218,9 @@ void Recorder::ran(std::uint64_t ns) {
 }
 
 void Recorder::step() {
-  const std::uint64_t start = last_.start();
   std::swap(before_, last_);
   std::swap(last_, current_);
-  current_.begin(next_serial_, std::max(start, last_.start()));
+  current_.begin(next_serial_, last_.start());
   if (last_.usable()) ++whole_;
   policy_->step();
 }

@@ -109,6 +109,7 @@ Scenario Scenario::parse(const std::string& text, const std::string& name) {
   reader.number("steps", scenario.steps);
   reader.number("frames", scenario.frames);
   reader.number("extents", scenario.extents);
+  reader.number("host_extents", scenario.host_extents);
   reader.number("pinned_percent", scenario.pinned_percent);
   reader.text("policy", scenario.policy);
   reader.flag("steady", scenario.steady);

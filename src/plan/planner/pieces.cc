@@ -75,10 +75,6 @@ void Pieces::live() {
   }
   first_touch_.push_back(touches_total());
   first_change_.push_back(static_cast<std::uint32_t>(changes_.size()));
-  // What is alive now but was not before the iteration, or the other way round, does not repeat; it dies at the end.
-  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-    if (alive[i] == 0) pieces_[i].first = kNever;
-  }
 }
 
 // Backward over two iterations: what comes next for each piece.

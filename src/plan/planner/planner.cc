@@ -30,7 +30,13 @@ class Planner {
         size_(recording.size()),
         pieces_(recording),
         items_(pieces_.size()),
-        early_(size_) {}
+        early_(size_),
+        start_ns_(2 * std::size_t{size_} + 1, 0) {
+    for (std::size_t i = 0; i + 1 < start_ns_.size(); ++i) {
+      const std::uint64_t ns = recording.event(static_cast<Position>(i < size_ ? i : i - size_)).ns;
+      start_ns_[i + 1] = start_ns_[i] + std::max<double>(static_cast<double>(ns), 1.0);
+    }
+  }
 
   Plan make() {
     // What returns needs its frames before it is used. How long before is known only from a plan, so there are some.
@@ -74,13 +80,9 @@ class Planner {
   std::vector<std::uint64_t> present_blocks() const;
   void choose_tiers();
   void schedule();
-  void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& start_ns,
-                   const std::vector<double>& lead_ns);
+  void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns);
   Plan hand_out() const;
   std::uint32_t blocks_of(std::uint32_t piece) const { return pieces_[piece].blocks.count; }
-  double duration_ns(Position position) const {
-    return std::max<double>(static_cast<double>(recording_.event(position).ns), 1.0);
-  }
   double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
   template <typename F>
   void for_events_of(const Absence& absence, F&& visit) const {
@@ -95,6 +97,7 @@ class Planner {
   const Pieces pieces_;
   std::vector<Item> items_;
   std::vector<std::vector<std::uint32_t>> early_;           // by event: touches whose pieces begin to return
+  std::vector<double> start_ns_;                            // of every event without waits, over two iterations
   std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present pieces by next event
   std::uint64_t present_ = 0;
   std::uint64_t live_ = 0;
@@ -236,14 +239,12 @@ void Planner::choose_tiers() {
     if (absence.tier == Tier::kHost) for_events_of(absence, [&](Position i) { held[i] += absence.blocks; });
   }
   if (limits_.host_blocks == 0 || limits_.flash_in_ns <= 0) return;
-  std::vector<double> start_ns(size_ + std::size_t{1}, 0);
-  for (Position i = 0; i < size_; ++i) start_ns[i + 1] = start_ns[i] + duration_ns(i);
   for (double patience_ns = kPatienceBlocks * limits_.flash_in_ns;; patience_ns *= 2) {
     const Position peak = static_cast<Position>(std::max_element(held.begin(), held.end()) - held.begin());
     if (held[peak] <= limits_.host_blocks) return;
     double lane_ns = 0;  // when the lane is through with what it has
     for (Absence& absence : absences_) {
-      const double begin_ns = start_ns[absence.after + std::size_t{1}];
+      const double begin_ns = start_ns_[absence.after + std::size_t{1}];
       const double through_ns = std::max(lane_ns, begin_ns) + absence.blocks * limits_.flash_in_ns;
       if (absence.tier == Tier::kHost) {
         const bool covers = absence.before > peak + (absence.after < peak ? 0 : std::uint64_t{size_});
@@ -266,14 +267,13 @@ std::vector<std::uint64_t> Planner::present_blocks() const {
 }
 
 // For the next round: when each fetch should begin.
-void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& start_ns,
-                          const std::vector<double>& lead_ns) {
+void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns) {
   for (auto& touches : early_) touches.clear();
   for (const std::uint32_t index : order) {
     const Absence& absence = absences_[index];
     const double lead = std::min(lead_ns[index], (absence.blocks + kAloneBlocks) * block_ns(absence.tier));
     std::uint64_t from = absence.before;
-    while (from > absence.after + std::uint64_t{1} && start_ns[absence.before] - start_ns[from] < lead) --from;
+    while (from > absence.after + std::uint64_t{1} && start_ns_[absence.before] - start_ns_[from] < lead) --from;
     early_[from < size_ ? from : from - size_].push_back(absence.touch);
   }
 }
@@ -281,11 +281,7 @@ void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::ve
 // When each fetch begins: backward from the deadlines, every lane one after the other; then earlier, in the order of
 // the deadlines, as far as there is room. Times are those of an iteration without waits; the iteration repeats.
 void Planner::schedule() {
-  std::vector<double> start_ns(2 * std::size_t{size_} + 1, 0);
-  for (std::size_t i = 0; i < 2 * std::size_t{size_}; ++i) {
-    start_ns[i + 1] = start_ns[i] + duration_ns(static_cast<Position>(i < size_ ? i : i - size_));
-  }
-  const double total_ns = start_ns[size_];
+  const double total_ns = start_ns_[size_];
   std::vector<std::uint32_t> order(absences_.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto due = [&](std::uint32_t i) { return absences_[i].before % size_; };
@@ -297,18 +293,18 @@ void Planner::schedule() {
       for (const std::uint32_t index : order) {
         const Absence& absence = absences_[index];
         if (absence.tier != tier) continue;
-        const double end_ns = start_ns[due(index)] + total_ns * (1 - turn);
+        const double end_ns = start_ns_[due(index)] + total_ns * (1 - turn);
         free_ns = std::min(free_ns, end_ns) - absence.blocks * block_ns(tier);
         lead_ns[index] = end_ns - free_ns;
       }
     }
   }
-  claim_early(order, start_ns, lead_ns);
+  claim_early(order, lead_ns);
   std::vector<std::uint64_t> present = present_blocks();
   const auto advance = [&](Absence& absence, double lead) {
     while (absence.return_from > absence.after + std::uint64_t{1}) {
       const std::uint64_t earlier = absence.return_from - 1;
-      if (start_ns[absence.before] - start_ns[absence.return_from] >= lead) return;
+      if (start_ns_[absence.before] - start_ns_[absence.return_from] >= lead) return;
       std::uint64_t& there = present[earlier < size_ ? earlier : earlier - size_];
       if (there + absence.blocks > limits_.frames) return;
       there += absence.blocks;

@@ -30,13 +30,7 @@ Tier Scheduled::destination(BlockIndex block) const {
 
 void Scheduled::began(bool changed) {
   if (!changed || !following()) return;
-  PlanLimits limits;
-  limits.block_bytes = block_bytes();
-  limits.frames = frames() > pace().frames_in_transit ? frames() - pace().frames_in_transit : 1;
-  limits.host_blocks = pace().host_blocks;
-  limits.host_in_ns = pace().host_in_ns;
-  limits.flash_in_ns = pace().flash_in_ns;
-  schedule_ = make_schedule(plan(), limits);
+  schedule_ = make_schedule(plan(), plan_limits());
 }
 
 void Scheduled::matched(Position position, std::span<const Touch> touches) {
@@ -74,7 +68,7 @@ void Scheduled::wake_up(Position position) {
       idle_[kept++] = journey;
       continue;
     }
-    leaving_[number(journey.tier)].journeys.push_back(journey);
+    leaving_[index_below(journey.tier)].journeys.push_back(journey);
     away_.push_back(journey);
     std::push_heap(away_.begin(), away_.end(), kReturnsFirst);
     for (BlockIndex i = journey.blocks.first; i != journey.blocks.end(); i = i.next()) {
@@ -90,7 +84,7 @@ void Scheduled::wake_up(Position position) {
 }
 
 BlockIndex Scheduled::behind(const PageTable& table, Tier below, std::uint64_t pinned_from) {
-  Queue& queue = leaving_[number(below)];
+  Queue& queue = leaving_[index_below(below)];
   for (std::size_t& head = queue.heads[0]; head < queue.journeys.size(); ++head) {
     Journey& journey = queue.journeys[head];
     if (journey.return_from <= now() || blocks_of(journey.allocation).count == 0) continue;
@@ -108,10 +102,10 @@ BlockIndex Scheduled::behind(const PageTable& table, Tier below, std::uint64_t p
 
 Policy::Ahead Scheduled::ahead(const PageTable& table, Tier below) {
   if (!following()) return {};
-  for (std::size_t& head = returning_.heads[number(below)]; head < returning_.journeys.size(); ++head) {
+  for (std::size_t& head = returning_.heads[index_below(below)]; head < returning_.journeys.size(); ++head) {
     Journey& journey = returning_.journeys[head];
     if (journey.before < now() || blocks_of(journey.allocation).count == 0) continue;
-    for (std::uint32_t& done = journey.done[number(below)]; done < journey.blocks.count; ++done) {
+    for (std::uint32_t& done = journey.done[index_below(below)]; done < journey.blocks.count; ++done) {
       const BlockIndex index(journey.blocks.first.value() + done);
       const Block& block = table[index];
       if (block.state != BlockState::kOnFlash || block.queue != 0 || table.tier_below(block) != below) continue;

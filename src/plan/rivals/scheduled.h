@@ -54,7 +54,6 @@ class Scheduled : public Follower {
   void matched(Position position, std::span<const Touch> touches) override;
   void wake_up(Position position);
   static void tidy(Queue& queue, std::size_t head, std::size_t more);
-  static std::size_t number(Tier below) { return below == Tier::kHost ? 0 : 1; }
 
   Tier unplanned_;
   Plan schedule_;
