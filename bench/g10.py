@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE / "training"))
 
 import g10_plots  # noqa: E402
 from machine import describe_machine  # noqa: E402
+from output import print_table, save  # noqa: E402
 
 SHARED = HERE.parent.parent / "shared/g10"
 TIMINGS = ("strict", "artifact")
@@ -165,16 +166,6 @@ def seconds_text(value):
     return "-" if value is None else f"{value:.2f}"
 
 
-def print_table(rows):
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for index, row in enumerate(rows):
-        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:]))]
-        print("  ".join(cells).rstrip())
-        if index == 0:
-            print("-" * (sum(widths) + 2 * len(widths) - 2))
-    print(flush=True)
-
-
 def print_sweep(sweep, rows):
     """Strict timing beside the published columns, then our rivals in the artifact's timing against the originals."""
     print(f"{TITLES[sweep]}: seconds an iteration\n")
@@ -226,14 +217,6 @@ def summarize(rows):
     return summary
 
 
-def save(results):
-    folder = HERE / "results"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{results['date']}-g10.json"
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return path.relative_to(HERE.parent)
-
-
 def main():
     arguments = parse_arguments()
     try:
@@ -251,7 +234,7 @@ def main():
             print_sweep(sweep, of_sweep)
     results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "quick": arguments.quick,
                "summary": summarize(rows), "points": rows}
-    print(f"saved {save(results)}", file=sys.stderr)
+    print(f"saved {save(results, 'g10')}", file=sys.stderr)
     if arguments.plots:
         for path in g10_plots.draw(rows, arguments.plots):
             print(f"drew {path}", file=sys.stderr)

@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE / "training"))
 import contenders  # noqa: E402
 from children import ChildError, ebb_binary, flash_directory  # noqa: E402
 from machine import describe_machine  # noqa: E402
+from output import print_table, save  # noqa: E402
 
 MODELS = ("gpt2", "resnet152", "mlp", "mlp_fused")  # as in training/models.py, which needs torch to be imported
 
@@ -53,24 +54,6 @@ def parse_arguments():
     if arguments.quick:
         arguments.rounds = 1
     return arguments
-
-
-def print_table(rows):
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for index, row in enumerate(rows):
-        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:]))]
-        print("  ".join(cells).rstrip())
-        if index == 0:
-            print("-" * (sum(widths) + 2 * len(widths) - 2))
-    print(flush=True)
-
-
-def save(results, name):
-    folder = HERE / "results"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{results['date']}-{name}.json"
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return path.relative_to(HERE.parent)
 
 
 def measure(arguments, results):

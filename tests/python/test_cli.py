@@ -23,25 +23,15 @@ import time
 from pathlib import Path
 
 import pytest
+from ebb_program import EBB, ROOT, needs_ebb
 
 # A shell that starts us in the background has SIGINT ignored, and so would have our children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-ROOT = Path(__file__).resolve().parents[2]
 HOOK = ROOT / "adapters/torch/ebbtide/hook/sitecustomize.py"
 TIMEOUT_S = 60
 
-
-def find_ebb():
-    candidates = [os.environ.get("EBB_BIN"), ROOT / "build/release/cli/ebb", ROOT / ".venv/bin/ebb"]
-    for candidate in candidates:
-        if candidate and os.access(candidate, os.X_OK):
-            return str(Path(candidate).resolve())
-    return None
-
-
-EBB = find_ebb()
-pytestmark = pytest.mark.skipif(EBB is None, reason="no ebb: build it, or name it in EBB_BIN")
+pytestmark = needs_ebb
 
 # The statistics page as include/ebb says it is; the fields of Stats are taken from the header itself.
 STATS_FIELDS = re.findall(r"std::uint64_t (\w+) = 0;", (ROOT / "include/ebb/stats.h").read_text())

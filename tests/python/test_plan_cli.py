@@ -6,29 +6,17 @@ analysis must reproduce their liveness to the byte and their lower bounds within
 
 import gzip
 import json
-import os
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
+from ebb_program import EBB, ROOT, needs_ebb
 
-ROOT = Path(__file__).resolve().parents[2]
 G10 = ROOT.parent / "shared/g10"
 TIMEOUT_S = 60
 GB = 10**9
 
-
-def find_ebb():
-    candidates = [os.environ.get("EBB_BIN"), ROOT / "build/release/cli/ebb", ROOT / ".venv/bin/ebb"]
-    for candidate in candidates:
-        if candidate and os.access(candidate, os.X_OK):
-            return str(Path(candidate).resolve())
-    return None
-
-
-EBB = find_ebb()
-pytestmark = pytest.mark.skipif(EBB is None, reason="no ebb: build it, or name it in EBB_BIN")
+pytestmark = needs_ebb
 
 
 def plan(*arguments, **options):

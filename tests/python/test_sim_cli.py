@@ -10,27 +10,16 @@ import pty
 import random
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
+from ebb_program import EBB, ROOT, needs_ebb
 
-ROOT = Path(__file__).resolve().parents[2]
 G10 = ROOT.parent / "shared/g10"
 TIMEOUT_S = 120
 MIB = 2**20
 POLICIES = ["on_demand", "window", "deepum", "flashneuron", "g10_flash", "g10_host", "g10", "belady", "foresight"]
 
-
-def find_ebb():
-    candidates = [os.environ.get("EBB_BIN"), ROOT / "build/release/cli/ebb", ROOT / ".venv/bin/ebb"]
-    for candidate in candidates:
-        if candidate and os.access(candidate, os.X_OK):
-            return str(Path(candidate).resolve())
-    return None
-
-
-EBB = find_ebb()
-pytestmark = pytest.mark.skipif(EBB is None, reason="no ebb: build it, or name it in EBB_BIN")
+pytestmark = needs_ebb
 
 
 def sim(*arguments, **options):

@@ -2,13 +2,11 @@
 
 import gzip
 import json
-import os
 import subprocess
-from pathlib import Path
 
 import pytest
+from ebb_program import EBB, ROOT, needs_ebb
 
-ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "src/trace/test/data/mlp_adam.et.json.gz"
 TIMEOUT_S = 60
 
@@ -19,16 +17,7 @@ TRACE = """{"format":"ebb-trace","version":1,"model":"tiny","batch":4}
 {"mark":"step"}
 """
 
-
-def find_ebb():
-    for candidate in (os.environ.get("EBB_BIN"), ROOT / "build/release/cli/ebb", ROOT / ".venv/bin/ebb"):
-        if candidate and os.access(candidate, os.X_OK):
-            return str(Path(candidate).resolve())
-    return None
-
-
-EBB = find_ebb()
-pytestmark = pytest.mark.skipif(EBB is None, reason="no ebb: build it, or name it in EBB_BIN")
+pytestmark = needs_ebb
 
 
 def trace(*arguments, text=None):

@@ -1,0 +1,24 @@
+"""What the benchmarks print and keep: tables of text, whose first row is the heading, and results as JSON."""
+
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def print_table(rows):
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for index, row in enumerate(rows):
+        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:]))]
+        print("  ".join(cells).rstrip())
+        if index == 0:
+            print("-" * (sum(widths) + 2 * len(widths) - 2))
+    print(flush=True)
+
+
+def save(results, name):
+    folder = HERE / "results"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{results['date']}-{name}.json"
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return path.relative_to(HERE.parent)
