@@ -98,13 +98,13 @@ Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
 }
 
 // Memory for a new allocation before the kernel that fills it runs: now as far as it is to be had, the rest in turn; of
-// a huge allocation only the beginning.
+// a huge allocation only the beginning. Blocks shared with a neighbour may be away with it.
 void Core::populate(BlockRange blocks) {
   engine_.populate(blocks);
   const std::uint32_t most = std::min(blocks.count, frames_.limit() / 2);
   for (std::uint32_t i = 0; i < most; ++i) {
     const BlockIndex index(blocks.first.value() + i);
-    if (table_[index].state == BlockState::kUntouched) engine_.want(index);
+    if (table_[index].state != BlockState::kResident) engine_.want(index);
   }
 }
 

@@ -69,8 +69,9 @@ void Pieces::live() {
     const bool born = event.kind == Recording::Kind::kAllocation;
     for_pieces(recording_.reference(event.reference).blocks, [&](std::uint32_t piece) {
       if (!born && alive[piece] == 0) return;
-      const bool changes = born ? alive[piece]++ == 0 : --alive[piece] == 0;
-      if (changes) changes_.push_back({piece, born, kNever});
+      if (born) changes_.push_back({piece, alive[piece] == 0 ? Fate::kBorn : Fate::kJoined, kNever});
+      alive[piece] += born ? 1 : -1;
+      if (alive[piece] == 0) changes_.push_back({piece, Fate::kDead, kNever});
     });
   }
   first_touch_.push_back(touches_total());
@@ -97,8 +98,8 @@ void Pieces::link() {
       }
       for (std::uint32_t i = first_change_[position]; i < first_change_[position + std::size_t{1}]; ++i) {
         Change& change = changes_[i];
-        if (change.born) change.next = upcoming[change.piece].event;
-        upcoming[change.piece] = change.born ? Next{} : Next{event, false};
+        if (change.fate != Fate::kDead) change.next = upcoming[change.piece].event;
+        upcoming[change.piece] = change.fate == Fate::kBorn ? Next{} : Next{event, change.fate == Fate::kJoined};
       }
     }
   }

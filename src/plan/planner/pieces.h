@@ -39,13 +39,15 @@ class Pieces {
   const Piece& operator[](std::uint32_t piece) const { return pieces_[piece]; }
   std::uint32_t touches_total() const { return static_cast<std::uint32_t>(touches_.size()); }
   const Touch& touch(std::uint32_t index) const { return touches_[index]; }
-  // The touches of an event are [first, end); pieces that come to life, and those that die, with it.
+  // The touches of an event are [first, end); and what else happens to pieces with it: they come to life, a further
+  // tensor is born in them, whose content is about to be made, or they die.
   std::uint32_t first_touch(Recording::Position event) const { return first_touch_[event]; }
   std::uint32_t end_touch(Recording::Position event) const { return first_touch_[event + std::size_t{1}]; }
+  enum class Fate : unsigned char { kBorn, kJoined, kDead };
   struct Change {
     std::uint32_t piece = 0;
-    bool born = false;
-    std::uint64_t next = kNever;  // born: as for a touch
+    Fate fate = Fate::kBorn;
+    std::uint64_t next = kNever;  // as for a touch, if it is not dead
   };
   std::span<const Change> changes(Recording::Position event) const {
     return std::span(changes_).subspan(first_change_[event],

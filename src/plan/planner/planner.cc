@@ -154,10 +154,18 @@ void Planner::run(bool steady) {
 void Planner::change(const Pieces::Change& change) {
   Item& item = items_[change.piece];
   unqueue(change.piece);
+  if (change.fate == Pieces::Fate::kJoined) {
+    // Not queued: it stays for the launch that makes the content of the new tensor, which is not recorded as a use.
+    present_ += blocks_of(change.piece) - item.present;
+    item.present = blocks_of(change.piece);
+    item.touch = kNone;
+    item.next = change.next;
+    return;
+  }
   present_ -= item.present;
   live_ -= item.live ? blocks_of(change.piece) : 0;
   item = {};
-  if (!change.born) return;
+  if (change.fate == Pieces::Fate::kDead) return;
   item.live = true;
   item.present = blocks_of(change.piece);
   item.next = change.next;

@@ -20,9 +20,11 @@ class Script {
   explicit Script(std::uint32_t persistent) : next_(persistent + 1) { recording_.begin(next_, next_); }
 
   std::uint64_t allocate(std::uint32_t blocks) {
-    recording_.add_allocation(next_, blocks * kBlock);
-    recording_.add_place(next_, {BlockIndex(static_cast<std::uint32_t>(next_) * 100), blocks});
-    blocks_.push_back({next_, blocks});
+    return allocate_at({BlockIndex(static_cast<std::uint32_t>(next_) * 100), blocks});
+  }
+  std::uint64_t allocate_at(BlockRange blocks) {
+    recording_.add_allocation(next_, blocks.count * kBlock);
+    recording_.add_place(next_, blocks);
     return next_++;
   }
   void free(std::uint64_t tensor) { recording_.add_free(tensor); }
@@ -42,7 +44,6 @@ class Script {
 
  private:
   std::uint64_t next_;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> blocks_;
   Recording recording_;
 };
 
@@ -93,6 +94,26 @@ TEST(Planner, APersistentTensorIsAwayAcrossTheEndOfTheIteration) {
   }
   EXPECT_TRUE(wraps);
   EXPECT_GE(away, 4u);
+}
+
+// The tensor born in the last block of another is about to be filled: the block is back by then, and stays.
+TEST(Planner, ABlockIsNeededWhenATensorIsBornInIt) {
+  Script script(2);
+  const std::uint64_t shared = 1;
+  script.launch({{shared, 4}});
+  script.launch({{2, 16}});
+  const auto birth = script.recording().size();
+  const std::uint64_t born = script.allocate_at({BlockIndex(103), 1});
+  script.launch({{shared, 4}});
+  script.free(born);
+  const Plan plan = make_plan(script.recording(), limits(16));
+  std::uint32_t until_birth = 0;
+  for (const Plan::Absence& absence : plan.absences) {
+    if (absence.first_block + absence.blocks < 4 || absence.use != 0) continue;
+    EXPECT_EQ(absence.before, birth);
+    until_birth += absence.blocks;
+  }
+  EXPECT_EQ(until_birth, 1u);
 }
 
 TEST(Planner, HostMemoryIsFilledAndTheRestGoesToFlash) {

@@ -193,6 +193,27 @@ TEST(Core, AllocationsShareBlocksAndKeepThemUntilTheLastIsGone) {
   EXPECT_EQ(driver.core().extents().used(), 0u);
 }
 
+// The kernel that fills a new tensor must not wait for its neighbour's block page by page.
+TEST(Core, AnAllocationBringsBackTheBlockThatItShares) {
+  SimDriver driver(machine(8, 64));
+  std::uint64_t first = 0;
+  ASSERT_EQ(driver.allocate(1000, first), Status::kOk);
+  const BlockIndex block = block_at(first);
+  ASSERT_EQ(driver.touch(block), SimDriver::Touch::kPresent);
+  driver.memory().bytes(block)[first % kBytes] = std::byte{42};
+  write(driver, allocate(driver, 20), 20, 1);
+  driver.settle();
+  ASSERT_EQ(driver.core().table()[block].state, BlockState::kOnFlash);
+  const std::uint64_t faults = driver.counters().faults;
+  std::uint64_t second = 0;
+  ASSERT_EQ(driver.allocate(1000, second), Status::kOk);
+  ASSERT_EQ(block, block_at(second));
+  driver.settle();
+  EXPECT_TRUE(driver.memory().present(block));
+  EXPECT_EQ(driver.memory().bytes(block)[first % kBytes], std::byte{42});
+  EXPECT_EQ(driver.counters().faults, faults);
+}
+
 TEST(Core, ASnapshotStaysAsItWas) {
   SimDriver driver(machine(8, 128));
   const std::uint64_t offset = allocate(driver, 20);
