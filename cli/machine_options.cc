@@ -32,6 +32,8 @@ void add_machine_options(CLI::App& command, MachineArguments& arguments) {
   command.add_option("--flash-read", arguments.flash_read, "Flash to device; 0: no flash [3.2GB/s]")->type_name("RATE");
   command.add_option("--flash-write", arguments.flash_write, "Device to flash; 0: no flash [3.2GB/s]")
       ->type_name("RATE");
+  command.add_option("--flash-total", arguments.flash_total, "Flash, both directions together; 0: no such limit [0]")
+      ->type_name("RATE");
 }
 
 Machine machine_of(const MachineArguments& arguments) {
@@ -47,6 +49,7 @@ Machine machine_of(const MachineArguments& arguments) {
   bandwidth("--pcie", arguments.pcie, machine.device_link_bps);
   bandwidth("--flash-read", arguments.flash_read, machine.flash_read_bps);
   bandwidth("--flash-write", arguments.flash_write, machine.flash_write_bps);
+  bandwidth("--flash-total", arguments.flash_total, machine.flash_total_bps);
   if (machine.device_bytes == 0) throw Error(Status::kInvalid, "--device-memory: must not be 0");
   return machine;
 }
@@ -57,6 +60,7 @@ std::string describe(const Machine& machine) {
   text += ", link " + rate(machine.device_link_bps) + " each way";
   if (machine.has_flash()) {
     text += ", flash reads " + rate(machine.flash_read_bps) + ", writes " + rate(machine.flash_write_bps);
+    if (machine.flash_total_bps > 0) text += ", both " + rate(machine.flash_total_bps);
   }
   return text;
 }

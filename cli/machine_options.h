@@ -16,6 +16,7 @@ struct MachineArguments {
   std::string pcie;
   std::string flash_read;
   std::string flash_write;
+  std::string flash_total;
 };
 
 void add_machine_options(CLI::App& command, MachineArguments& arguments);

@@ -14,9 +14,8 @@ struct FlashSpeeds {
   double read = 0, write = 0;              // alone
   double read_mixed = 0, write_mixed = 0;  // of each while the other runs
 
-  // The lesser of both, as a plan should take them: traffic in both directions is the rule.
-  double planned_read() const { return read_mixed > 0 && read_mixed < read ? read_mixed : read; }
-  double planned_write() const { return write_mixed > 0 && write_mixed < write ? write_mixed : write; }
+  // What both directions have together, if that is less than what they have alone; or 0.
+  double total() const { return read_mixed + write_mixed < read + write ? read_mixed + write_mixed : 0; }
 };
 
 // Takes a few seconds. Throws Error with the remedy where direct access or space is missing, or a transfer fails.

@@ -188,8 +188,11 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
     });
     show_progress(STDERR_FILENO, "");
   }
-  if (!read_given) request.machine.flash_read_bps = speeds->planned_read();
-  if (!write_given) request.machine.flash_write_bps = speeds->planned_write();
+  if (!read_given) request.machine.flash_read_bps = speeds->read;
+  if (!write_given) request.machine.flash_write_bps = speeds->write;
+  if (arguments.machine.flash_total.empty() && !read_given && !write_given) {
+    request.machine.flash_total_bps = speeds->total();
+  }
   return fmt::format("{} measured in {}", read_given || write_given ? "partly" : "as", request.flash);
 }
 
@@ -213,6 +216,10 @@ WhatIfRow simulate(const Trace& trace, const Machine& machine, WhatIfRow row) {
     row.read_bytes = in.bytes;
     row.write_ns = out.busy_ns;
     row.write_bytes = out.bytes;
+    if (machine.flash_total_bps > 0) {
+      row.flash_ns =
+          static_cast<std::uint64_t>(1e9 * static_cast<double>(in.bytes + out.bytes) / machine.flash_total_bps);
+    }
   } catch (const Error& error) {
     row.problem = error.what();
   }

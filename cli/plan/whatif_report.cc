@@ -32,6 +32,7 @@ std::uint64_t persistent_bytes(const Trace& trace) {
 
 // The lane that would have to be faster first: the one that is busy longest. Programs without transfers wait for none.
 const char* binding(const WhatIfRow& row) {
+  if (row.flash_ns > std::max({row.compute_ns, row.read_ns, row.write_ns})) return "flash";
   if (row.read_ns > row.compute_ns && row.read_ns >= row.write_ns) return "flash_read";
   return row.write_ns > row.compute_ns ? "flash_write" : "compute";
 }
@@ -81,7 +82,8 @@ std::string row_text(const WhatIfRow& row, std::uint64_t stock_ns, bool colour) 
   const bool free = colour && bound == "compute";
   out += fmt::format("{:>9}{:>9}{:>11}{:>11}   {}{}{}\n", seconds(row.step_ns), fmt::format("x{:.2f}", ratio),
                      gigabytes(row.read_bytes), gigabytes(row.write_bytes), free ? "\033[32m" : "",
-                     bound == "flash_read"    ? "flash reads"
+                     bound == "flash"         ? "flash"
+                     : bound == "flash_read"  ? "flash reads"
                      : bound == "flash_write" ? "flash writes"
                                               : "compute",
                      free ? "\033[0m" : "");
@@ -99,8 +101,11 @@ std::string to_table(const WhatIfFindings& findings, bool colour) {
                      "GB read", "GB written", "bound by", colour ? "\033[0m" : "");
   for (const WhatIfRow& row : findings.rows) out += row_text(row, stock_ns, colour);
   const Json calibration = findings.program.value("calibration", Json::object());
-  out += fmt::format("\nflash: reads {:.2f} GB/s, writes {:.2f} GB/s ({})\n", findings.machine.flash_read_bps / 1e9,
-                     findings.machine.flash_write_bps / 1e9, findings.flash_source);
+  const Machine& machine = findings.machine;
+  out += fmt::format("\nflash: reads {:.2f} GB/s, writes {:.2f} GB/s", machine.flash_read_bps / 1e9,
+                     machine.flash_write_bps / 1e9);
+  if (machine.flash_total_bps > 0) out += fmt::format(", both together {:.2f} GB/s", machine.flash_total_bps / 1e9);
+  out += fmt::format(" ({})\n", findings.flash_source);
   out += fmt::format("kernels: {}, measured {}\n", calibration.value("key", "?"), calibration.value("measured", "?"));
   const Json notes = findings.program.value("notes", Json::object());
   for (const auto& [text, count] : notes.items()) {
@@ -139,6 +144,7 @@ Json to_json(const WhatIfFindings& findings) {
           {"stock_ns", number(findings.program, "stock_ns")},
           {"flash_read_bps", findings.machine.flash_read_bps},
           {"flash_write_bps", findings.machine.flash_write_bps},
+          {"flash_total_bps", findings.machine.flash_total_bps},
           {"budgets", rows}};
 }
 

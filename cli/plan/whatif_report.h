@@ -22,6 +22,7 @@ struct WhatIfRow {
   std::uint64_t compute_ns = 0;
   std::uint64_t read_ns = 0;  // flash was busy reading for so long
   std::uint64_t write_ns = 0;
+  std::uint64_t flash_ns = 0;  // what both directions take of what they share; 0: nothing
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
 };

@@ -62,7 +62,8 @@ class Builder {
   void add_span(const Stock& stock, Column column, std::uint32_t from, std::uint32_t to, bool crosses);
   void add_pools(Layer& layer);
   void add_writing(Layer& layer);
-  void add_lane(Resource resource, const std::vector<Column>& flow, double bps);
+  using Flows = std::initializer_list<const std::vector<Column>*>;
+  void add_lane(Resource resource, Flows flows, double bps);
   void add_memory(const Layer& all);
   void add_host(const Layer& all, const Layer& flash);
 
@@ -217,12 +218,12 @@ void Builder::add_writing(Layer& layer) {
   }
 }
 
-void Builder::add_lane(Resource resource, const std::vector<Column>& flow, double bps) {
+void Builder::add_lane(Resource resource, Flows flows, double bps) {
   const double rate = bps * kByteScale;
   for (std::uint32_t t = 0; t < slots_; ++t) {
     const double seconds = static_cast<double>(fluid_.slots[t].ns) * 1e-9;
     const Row row = program_.add_row(-kInfinity, rate * seconds);
-    program_.add_term(row, flow[t], 1);
+    for (const std::vector<Column>* flow : flows) program_.add_term(row, (*flow)[t], 1);
     if (fluid_.slots[t].stalls) program_.add_term(row, stalls_[t], -rate);
     limits_.push_back({row, resource, rate * seconds, t, rate});
   }
@@ -275,6 +276,7 @@ void Builder::build() {
   double slowest_bps = machine_.device_link_bps;
   if (machine_.has_flash()) {
     slowest_bps = std::min({slowest_bps, machine_.flash_read_bps, machine_.flash_write_bps});
+    if (machine_.flash_total_bps > 0) slowest_bps = std::min(slowest_bps, machine_.flash_total_bps);
   }
   for (const auto& slot : fluid_.slots) {
     stalls_.push_back(slot.stalls ? program_.add_unlimited_column(reach_ / (slowest_bps * kByteScale), 1)
@@ -282,8 +284,8 @@ void Builder::build() {
   }
   all_ = add_layer();
   add_memory(all_);
-  add_lane(Resource::kLinkOut, all_.written, machine_.device_link_bps);
-  add_lane(Resource::kLinkIn, all_.in, machine_.device_link_bps);
+  add_lane(Resource::kLinkOut, {&all_.written}, machine_.device_link_bps);
+  add_lane(Resource::kLinkIn, {&all_.in}, machine_.device_link_bps);
   flash_ = all_;
   // Flash passes the same link, so a host that could hold everything is never worse.
   const bool uses_flash = machine_.has_flash() && (!machine_.has_host() || machine_.host_bytes < peak_bytes_);
@@ -292,8 +294,11 @@ void Builder::build() {
     add_host(all_, flash_);
   }
   if (uses_flash) {
-    add_lane(Resource::kFlashWrite, flash_.written, machine_.flash_write_bps);
-    add_lane(Resource::kFlashRead, flash_.in, machine_.flash_read_bps);
+    add_lane(Resource::kFlashWrite, {&flash_.written}, machine_.flash_write_bps);
+    add_lane(Resource::kFlashRead, {&flash_.in}, machine_.flash_read_bps);
+    if (machine_.flash_total_bps > 0) {
+      add_lane(Resource::kFlash, {&flash_.written, &flash_.in}, machine_.flash_total_bps);
+    }
   } else {
     for (std::uint32_t t = 0; t < slots_; ++t) {
       const Row row = program_.add_row(-kInfinity, scaled(machine_.host_bytes));
@@ -323,7 +328,8 @@ void solve_fluid(const Vitality& vitality, const Machine& machine, const BoundOp
   bound.stall_ns = static_cast<std::uint64_t>(builder.stall() * 1e9);
   if (bound.stall_ns == 0) return;
   bound.gain_ns = builder.gains_ns();
-  for (const Resource lane : {Resource::kLinkOut, Resource::kLinkIn, Resource::kFlashWrite, Resource::kFlashRead}) {
+  for (const Resource lane :
+       {Resource::kLinkOut, Resource::kLinkIn, Resource::kFlashWrite, Resource::kFlashRead, Resource::kFlash}) {
     const auto gain = [&](Resource resource) { return bound.gain_ns[static_cast<std::size_t>(resource)]; };
     if (bound.binding == Resource::kDeviceMemory || gain(lane) > gain(bound.binding)) bound.binding = lane;
   }
@@ -332,8 +338,9 @@ void solve_fluid(const Vitality& vitality, const Machine& machine, const BoundOp
 }  // namespace
 
 const char* name(Resource resource) {
-  static constexpr std::array<const char*, kResources> kNames{"device memory",  "host memory", "device link out",
-                                                              "device link in", "flash write", "flash read"};
+  static constexpr std::array<const char*, kResources> kNames{
+      "device memory", "host memory", "device link out",         "device link in",
+      "flash write",   "flash read",  "flash in both directions"};
   return kNames[static_cast<std::size_t>(resource)];
 }
 

@@ -16,8 +16,8 @@
 
 namespace ebb {
 
-enum class Resource : std::uint8_t { kDeviceMemory, kHostMemory, kLinkOut, kLinkIn, kFlashWrite, kFlashRead };
-inline constexpr std::size_t kResources = 6;
+enum class Resource : std::uint8_t { kDeviceMemory, kHostMemory, kLinkOut, kLinkIn, kFlashWrite, kFlashRead, kFlash };
+inline constexpr std::size_t kResources = 7;
 const char* name(Resource resource);
 
 // What leaves device memory has to be written below: each time, as in G10, or only if the copy below is out of date, as

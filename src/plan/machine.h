@@ -21,6 +21,9 @@ struct Machine {
   double device_link_bps = 15.754e9;
   double flash_read_bps = 3.2e9;   // 0: nothing can come back from flash
   double flash_write_bps = 3.2e9;  // 0: no flash tier
+  // What reads and writes of flash have together, where that is less than their sum, as on most disks of virtual
+  // machines; 0: no such limit.
+  double flash_total_bps = 0;
 
   // What one transfer, one page fault and one launch cost besides bytes and kernel time, in nanoseconds.
   std::uint64_t link_latency_ns = 0;

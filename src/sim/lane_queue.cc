@@ -23,7 +23,8 @@ LaneQueue::LaneQueue(const Machine& machine, std::uint64_t block_bytes, std::uin
       link_in_{ns_a_byte(machine.device_link_bps)},
       link_out_{ns_a_byte(machine.device_link_bps)},
       flash_read_{ns_a_byte(machine.flash_read_bps)},
-      flash_write_{ns_a_byte(machine.flash_write_bps)} {
+      flash_write_{ns_a_byte(machine.flash_write_bps)},
+      flash_both_{ns_a_byte(machine.flash_total_bps)} {
   done_.reserve(kDepth);
 }
 
@@ -51,7 +52,7 @@ void LaneQueue::begin(const FlashRequest& request) {
     const std::uint64_t through = pass(link_out_);
     events_.add(host ? through + latency : through, {request, host, false});
   } else {
-    const std::uint64_t through = pass(host ? link_in_ : flash_read_);
+    const std::uint64_t through = host ? pass(link_in_) : pass_flash(flash_read_);
     events_.add(through + latency, {request, host, false});
   }
   const Server& slowest = host ? link_in_ : request.kind == FlashRequest::Kind::kRead ? flash_read_ : flash_write_;
@@ -65,7 +66,7 @@ void LaneQueue::submit(std::span<const FlashRequest> requests) {
 void LaneQueue::finish_stage(const Event& event) {
   const bool read = event.request.kind == FlashRequest::Kind::kRead;
   if (!event.last) {
-    const std::uint64_t through = read ? pass(link_in_) : pass(flash_write_) + machine_.flash_latency_ns;
+    const std::uint64_t through = read ? pass(link_in_) : pass_flash(flash_write_) + machine_.flash_latency_ns;
     events_.add(through, {event.request, true, false});
     return;
   }

@@ -2,12 +2,14 @@
 // their turn on lanes of finite bandwidth. Extents below `host_extents` are in host memory, the others on flash.
 //
 // Traffic with host memory passes the device link; traffic with flash passes the link and the flash device, one after
-// the other, so that the link is shared and flash runs at its own pace. Bytes are not there, only the number of their
-// version stands for them: a write of an unchanged version takes no time, as the runtime skips it.
+// the other, so that the link is shared and flash runs at its own pace, in each direction and in both together. Bytes
+// are not there, only the number of their version stands for them: a write of an unchanged version takes no time, as
+// the runtime skips it.
 //
 // One thread. Deterministic: events due at the same moment come in the order in which they were made.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -71,6 +73,7 @@ class LaneQueue final : public FlashQueue {
 
   bool on_host(ExtentIndex extent) const { return extent.value() < host_extents_; }
   std::uint64_t pass(Server& server);
+  std::uint64_t pass_flash(Server& direction) { return std::max(pass(direction), pass(flash_both_)); }
   void begin(const FlashRequest& request);
   void finish_stage(const Event& event);
   void count(const FlashRequest& request, std::uint64_t ns);
@@ -81,7 +84,7 @@ class LaneQueue final : public FlashQueue {
   bool clean_copies_;  // false: every eviction is a full write, as in the G10 artifact
   FrameVersions& versions_;
   VirtualClock& clock_;
-  Server link_in_, link_out_, flash_read_, flash_write_;
+  Server link_in_, link_out_, flash_read_, flash_write_, flash_both_;
   EventQueue<Event> events_;
   std::vector<FlashCompletion> done_;
   std::array<LaneUse, kLanes> uses_{};

@@ -106,7 +106,8 @@ def test_all_policies_in_one_object(round_robin):
     assert [result["policy"] for result in report["results"]] == POLICIES
     assert report["trace"] == str(round_robin)
     assert report["machine"] == {"device_bytes": 128 * MIB, "host_bytes": 1024 * MIB, "device_link_bps": 1048576000.0,
-                                 "flash_read_bps": 250e6, "flash_write_bps": 250e6}
+                                 "flash_read_bps": 250e6, "flash_write_bps": 250e6,
+                                 "flash_total_bps": 0.0}
     for result in report["results"]:
         assert result["first_iteration_ns"] >= result["ideal_ns"]
         assert result["bound_ns"] >= result["ideal_ns"]

@@ -182,6 +182,11 @@ TEST(LowerBound, OnRandomTracesIsMonotoneAndRepeats) {
       more = on;
       more.host_bytes += 3 * kGB;
       EXPECT_LE(bound(more), least + kTolerance) << "seed " << seed;
+      Machine less = on;
+      less.flash_total_bps = (on.flash_read_bps + on.flash_write_bps) * 2 / 3;
+      EXPECT_GE(bound(less) + kTolerance, least) << "seed " << seed;
+      less.flash_total_bps = on.flash_read_bps + on.flash_write_bps;
+      EXPECT_NEAR(bound(less), least, kTolerance) << "no limit at all, seed " << seed;
       for (double Machine::*lane : {&Machine::device_link_bps, &Machine::flash_read_bps, &Machine::flash_write_bps}) {
         more = on;
         more.*lane *= 2;

@@ -52,6 +52,21 @@ std::uint64_t stalls(const TraceSimulator::Iteration& iteration) {
   return sum;
 }
 
+// Flash that has no more for both directions than for one: a program that only waits for it takes twice as long.
+TEST(TraceSimulator, DirectionsOfFlashMayShareItsBandwidth) {
+  const Trace trace = round_robin(16, 16, true);
+  TraceSimulator::Options options = machine();
+  options.machine.host_bytes = 0;
+  const auto apart = run(trace, "window", options).back();
+  options.machine.flash_total_bps = 2 * options.machine.flash_read_bps;
+  EXPECT_EQ(run(trace, "window", options).back().ns, apart.ns);
+  options.machine.flash_total_bps = options.machine.flash_read_bps;
+  const auto together = run(trace, "window", options).back();
+  const std::uint64_t moved = bytes(together, Lane::kFlashIn) + bytes(together, Lane::kFlashOut);
+  EXPECT_GE(together.ns, moved / kBlock * 4 * kBlockNs);
+  EXPECT_GT(together.ns, apart.ns);
+}
+
 TEST(TraceSimulator, WhatFitsTakesExactlyItsKernels) {
   const Trace trace = round_robin(6, 16, true);
   for (const std::string_view policy : policy_names()) {
