@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SWAP_NOT_ASKED = "kernel swap: not measured (needs --with-swap and root)"
 
 
-def _script(name, steps, quick):
+def script_of(name, steps, quick):
     return [sys.executable, HERE / "train.py", "--model", name, "--steps", steps, *(["--quick"] if quick else [])]
 
 
@@ -44,7 +44,7 @@ def _ebbtide(script, memory, flash):
 
 def peak_bytes(name, arguments):
     """The most bytes of tensors the model has at once: two steps under `ebb run` with room for everything."""
-    _, summary = _ebbtide(_script(name, 2, arguments.quick), int(_available_bytes() * 0.9), arguments.flash)
+    _, summary = _ebbtide(script_of(name, 2, arguments.quick), int(_available_bytes() * 0.9), arguments.flash)
     return summary["peak_live_bytes"] + summary["small_bytes"]
 
 
@@ -53,7 +53,7 @@ def training(name, arguments, progress):
     progress(f"{name}: measuring the peak")
     peak = peak_bytes(name, arguments)
     budget = max(int(peak * arguments.share) // BLOCK_BYTES, BLOCKS_MIN) * BLOCK_BYTES
-    script = _script(name, arguments.steps, arguments.quick)
+    script = script_of(name, arguments.steps, arguments.quick)
     runs = {
         "stock, unlimited": lambda: _stock(script),
         f"ebb run, {arguments.share:.0%} of the peak": lambda: _ebbtide(script, budget, arguments.flash),
@@ -62,7 +62,7 @@ def training(name, arguments, progress):
     result = {"model": name, "peak_bytes": peak, "budget_bytes": budget, "notes": [], "contenders": {}}
     with contextlib.ExitStack() as stack:
         if arguments.with_swap:
-            baseline, _ = _stock(_script(name, 1, arguments.quick))
+            baseline, _ = _stock(script_of(name, 1, arguments.quick))
             limit = budget + baseline.find("baseline_rss_bytes")
             stack.enter_context(SwapFile(arguments.flash, 2 * peak))
             cgroup = stack.enter_context(MemoryCgroup(limit, swap_bytes=None))
