@@ -35,9 +35,14 @@ struct Access {
   // goes through it. In the order of the accesses.
   std::uint32_t group = 0;
   bool written = false;  // for recordings: nothing else trusts it
+  // The launch writes all of it before it reads any: what it holds until then need not be fetched, and is undefined
+  // from expect() or announce() on.
+  bool overwritten = false;
 };
 
-class Runtime {
+class Stream;
+
+class Runtime : public std::enable_shared_from_this<Runtime> {
  public:
   // Throws Error with the remedy: nonsense options, no usable flash, no memory.
   static std::shared_ptr<Runtime> open(const Options& options);
@@ -55,6 +60,15 @@ class Runtime {
   // `op` identifies the operation across iterations (a hash of its name, say). Nestable; returns a ticket.
   virtual std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept = 0;
   virtual void retire(std::uint64_t ticket) noexcept = 0;
+  // Tells of a launch that will be announced, after those expected before it: what it needs is fetched ahead, as far as
+  // it displaces nothing that is needed earlier. Returns a number for forget(), which says that it has been announced
+  // or will not be. Only a hint.
+  virtual std::uint64_t expect(std::span<const Access> /*accesses*/) noexcept { return 0; }
+  virtual void forget(std::uint64_t /*expected*/) noexcept {}
+  // Whether flash has lost some of these bytes for good: who touches them gets SIGBUS.
+  virtual bool lost(std::span<const Access> /*accesses*/) const noexcept { return false; }
+  // A new stream of launches (ebb/stream.h).
+  Stream stream();
   // The name of an `op`, for recordings. Needed only while recording() is true.
   virtual void name_op(std::uint64_t /*op*/, const std::string& /*name*/) {}
   virtual bool recording() const noexcept { return false; }

@@ -75,6 +75,14 @@ void Engine::discard(BlockIndex index) {
   }
 }
 
+void Engine::forsake(BlockIndex index) {
+  Block& block = table_[index];
+  if (block.state == BlockState::kLost) memory_.forget_failure(index);
+  if (block.state != BlockState::kOnFlash && block.state != BlockState::kLost) return;
+  drop_extent(block);
+  static_cast<void>(table_.become(index, BlockState::kUntouched));
+}
+
 void Engine::drop_extent(Block& block) {
   if (!block.extent.valid()) return;
   release_extent(block.extent);
@@ -283,6 +291,7 @@ void Engine::fetch_ahead(Tier below) {
       if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
     }
     if (frames_.free() + frames_.room() > limits_.reserve) {
+      if (ahead.overwritten) forsake(ahead.block);
       if (!serve(ahead.block, Urgency::kAhead)) return;
     } else if (frames_.free() + evicting_ > limits_.reserve + limits_.lane / 2 ||
                !evict_least(Urgency::kAhead, ahead.worth + 1)) {

@@ -57,6 +57,8 @@ class Engine {
   void hold(BlockIndex block);
   // Ends that, touched or not.
   void let_go(BlockIndex block);
+  // Its content will be overwritten before anything reads it: what flash has of an absent block need not come back.
+  void forsake(BlockIndex block);
   // Somebody touched an absent block and waits. It comes first, and may displace blocks in use.
   void fault(BlockIndex block);
   void complete(const FlashCompletion& completion);

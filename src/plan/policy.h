@@ -62,6 +62,7 @@ class Policy {
   struct Ahead {
     BlockIndex block;
     std::uint64_t worth = 0;
+    bool overwritten = false;  // its content will be overwritten before anything reads it: memory will do
   };
   virtual Ahead ahead(const PageTable&, Tier /*below*/) { return {}; }
   // The next resident block that should leave for `below` although nobody needs its frame yet, or none; not one that

@@ -47,7 +47,7 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       table_(config.blocks, frames_of(config), config.host_extents),
       frames_(memory, frames_of(config)),
       extents_(config.extents, config.host_extents),
-      engine_(table_, frames_, extents_, memory, *policy_, limits_of(config, *policy_)),
+      engine_(table_, frames_, extents_, memory, policy_, limits_of(config, policy_)),
       small_heap_(0, space_bytes(config) / 4, waiting_bytes_max(config)),
       large_heap_(space_bytes(config) / 4, space_bytes(config), waiting_bytes_max(config)),
       extents_limit_(config.extents) {
@@ -62,6 +62,14 @@ BlockRange Core::blocks_of(std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t last = (offset + std::max<std::uint64_t>(bytes, 1) - 1) / config_.block_bytes;
   EBB_CHECK_LT(last, table_.size());
   return {BlockIndex(static_cast<std::uint32_t>(first)), static_cast<std::uint32_t>(last - first + 1)};
+}
+
+BlockRange Core::whole_blocks_of(std::uint64_t offset, std::uint64_t bytes) const {
+  const std::uint64_t first = (offset + config_.block_bytes - 1) / config_.block_bytes;
+  const std::uint64_t end = (offset + bytes) / config_.block_bytes;
+  if (end <= first) return {};
+  EBB_CHECK_LE(end, table_.size());
+  return {BlockIndex(static_cast<std::uint32_t>(first)), static_cast<std::uint32_t>(end - first)};
 }
 
 std::uint32_t Core::new_blocks(BlockRange blocks) const {
@@ -88,8 +96,8 @@ Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   engine_.retain(blocks);
   const std::uint64_t stamp = ++clock_;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) table_[i].last_use = stamp;
-  policy_->allocated(range->serial, range->bytes, blocks);
-  if (policy_->listens()) populate(blocks);
+  policy_.allocated(range->serial, range->bytes, blocks);
+  if (policy_.listens()) populate(blocks);
   ++allocations_;
   reused_ += range->reused ? 1 : 0;
   peak_live_bytes_ = std::max(peak_live_bytes_, small_heap_.live_bytes() + large_heap_.live_bytes());
@@ -111,7 +119,7 @@ void Core::populate(BlockRange blocks) {
 void Core::deallocate(std::uint64_t offset) {
   const Heap::Range range = heap_of(offset).free(offset);
   const BlockRange blocks = blocks_of(range.offset, range.bytes);
-  policy_->freed(range.serial);
+  policy_.freed(range.serial);
   engine_.release(blocks);
   live_blocks_ -= new_blocks(blocks);
 }
@@ -121,9 +129,28 @@ std::uint64_t Core::allocation_bytes(std::uint64_t offset) const {
   return range == nullptr ? 0 : range->bytes;
 }
 
+std::uint64_t Core::expect(std::span<const Range> ranges) {
+  if (!policy_.listens()) return 0;
+  parts_.clear();
+  for (const Range& range : ranges) {
+    const BlockRange blocks = blocks_of(range.offset, range.bytes);
+    const BlockRange whole = range.overwritten ? whole_blocks_of(range.offset, range.bytes) : BlockRange{};
+    if (whole.count == 0) {
+      parts_.push_back({blocks, false});
+      continue;
+    }
+    // At either end there may be a block of which something stays.
+    const std::uint32_t before = whole.first.value() - blocks.first.value();
+    if (before > 0) parts_.push_back({{blocks.first, before}, false});
+    parts_.push_back({whole, true});
+    if (before + whole.count < blocks.count) parts_.push_back({{whole.end(), 1}, false});
+  }
+  return policy_.expect(parts_);
+}
+
 std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
   const std::uint64_t ticket = ++clock_;
-  if (!policy_->listens()) return ticket;
+  if (!policy_.listens()) return ticket;
   ++launches_;
   running_.push_back(ticket);
   update_pins();
@@ -133,6 +160,10 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
     const BlockRange blocks = blocks_of(range.offset, range.bytes);
     needed += blocks.count;
     if (!long_launches_.empty()) notice_progress(blocks.first);
+    if (range.overwritten) {
+      const BlockRange whole = whole_blocks_of(range.offset, range.bytes);
+      for (BlockIndex i = whole.first; whole.count > 0 && i != whole.end(); i = i.next()) engine_.forsake(i);
+    }
     if (!range.in_allocation) continue;
     if (const Heap::Range* found = heap_of(range.allocation).find(range.allocation); found != nullptr) {
       touches_.push_back({found->serial, range.bytes, blocks, range.written});
@@ -144,7 +175,7 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
   } else {
     announce_short(ticket, ranges);
   }
-  policy_->launched(op, touches_);
+  policy_.launched(op, touches_);
   return ticket;
 }
 
@@ -230,19 +261,30 @@ bool Core::pending(std::span<const Range> ranges) const {
   return false;
 }
 
+bool Core::lost(std::span<const Range> ranges) const {
+  if (table_.count(BlockState::kLost) == 0) return false;
+  for (const Range& range : ranges) {
+    const BlockRange blocks = blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      if (table_[i].state == BlockState::kLost) return true;
+    }
+  }
+  return false;
+}
+
 void Core::step() {
   steps_are_told_ = true;
-  policy_->step();
+  policy_.step();
 }
 
 void Core::set_flash_pace(double ns_a_block) {
   if (ns_a_block <= 0) return;
-  const Engine::Limits limits = limits_of(config_, *policy_);
-  policy_->set_pace({config_.host_extents, config_.host_in_ns, ns_a_block, limits.reserve + limits.lane});
+  const Engine::Limits limits = limits_of(config_, policy_);
+  policy_.set_pace({config_.host_extents, config_.host_in_ns, ns_a_block, limits.reserve + limits.lane});
 }
 
 void Core::find_step(std::uint64_t op) {
-  if (!steps_are_told_ && !touches_.empty() && period_.begins(op, touches_, serial_)) policy_->step();
+  if (!steps_are_told_ && !touches_.empty() && period_.begins(op, touches_, serial_)) policy_.step();
 }
 
 void Core::fault(BlockIndex block) {
@@ -288,7 +330,7 @@ void Core::apply_limit() {
   const std::uint64_t frames = config_.budget_bytes > other ? (config_.budget_bytes - other) / config_.block_bytes : 0;
   frames_.set_limit(static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(frames, std::min(kFramesMin, table_.frames_max()), table_.frames_max())));
-  policy_->budget(config_.block_bytes, frames_.limit());
+  policy_.budget(config_.block_bytes, frames_.limit());
 }
 
 std::vector<ExtentIndex> Core::snapshot() {
@@ -333,13 +375,14 @@ void Core::fill(Stats& stats) const {
   stats.reused = reused_;
   stats.io_errors = counters.io_errors;
   stats.corrupt_blocks = counters.corrupt;
-  stats.deviations = policy_->deviations();
+  stats.deviations = policy_.deviations();
 }
 
 void Core::validate() {
   engine_.validate();
   small_heap_.validate();
   large_heap_.validate();
+  policy_.validate();
   std::uint32_t live = 0;
   for (std::uint32_t i = 0; i < table_.size(); ++i) live += table_[BlockIndex(i)].live > 0 ? 1 : 0;
   EBB_CHECK_EQ(live, live_blocks_);

@@ -18,6 +18,7 @@
 #include "ebb/stats.h"
 #include "ebb/status.h"
 #include "move/engine.h"
+#include "plan/launch_window.h"
 #include "plan/period.h"
 #include "plan/policy.h"
 #include "port/backing_memory.h"
@@ -48,6 +49,7 @@ class Core {
     bool in_allocation = false;
     std::uint32_t group = 0;
     bool written = false;
+    bool overwritten = false;  // all of it, before anything of it is read
   };
 
   static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
@@ -61,14 +63,20 @@ class Core {
   void deallocate(std::uint64_t offset);
   std::uint64_t allocation_bytes(std::uint64_t offset) const;
 
+  // A launch that will be announced, after those expected before it; forget() when it has been, or will not be. 0:
+  // nothing to forget.
+  std::uint64_t expect(std::span<const Range> ranges);
+  void forget(std::uint64_t expected) { policy_.forget(expected); }
   // Returns a ticket for retire(). launch_pending(): whether something that the launch needs to start can still come
   // and has not; of a launch larger than memory this is its beginning.
   std::uint64_t announce(std::uint64_t op, std::span<const Range> ranges);
   bool launch_pending(std::uint64_t ticket, std::span<const Range> ranges) const;
   void retire(std::uint64_t ticket);
   // From the start of the launch announced last to now the program ran for this long without waiting.
-  void ran(std::uint64_t ns) { policy_->ran(ns); }
+  void ran(std::uint64_t ns) { policy_.ran(ns); }
   bool pending(std::span<const Range> ranges) const;
+  // Whether flash has lost some of it.
+  bool lost(std::span<const Range> ranges) const;
   // The end of an iteration. Until the program has said one, ends are found by how it repeats itself.
   void step();
 
@@ -101,9 +109,11 @@ class Core {
   const Engine& engine() const { return engine_; }
   const PageTable& table() const { return table_; }
   const ExtentPool& extents() const { return extents_; }
-  const Policy& policy() const { return *policy_; }
+  const Policy& policy() const { return policy_; }
   std::uint64_t block_bytes() const { return config_.block_bytes; }
   BlockRange blocks_of(std::uint64_t offset, std::uint64_t bytes) const;
+  // Those that lie in it with all their bytes; none if there are none.
+  BlockRange whole_blocks_of(std::uint64_t offset, std::uint64_t bytes) const;
 
   // Everything of Stats that is known here: all but faults, stalls and steps.
   void fill(Stats& stats) const;
@@ -125,7 +135,7 @@ class Core {
   void update_pins();
 
   Config config_;
-  std::unique_ptr<Policy> policy_;
+  LaunchWindow policy_;
   PageTable table_;
   FramePool frames_;
   ExtentPool extents_;
@@ -135,6 +145,7 @@ class Core {
   std::vector<std::uint64_t> running_;  // tickets, which are stamps: ascending
   std::vector<LongLaunch> long_launches_;
   std::vector<Touch> touches_;
+  std::vector<LaunchWindow::Part> parts_;
   Period period_;
   bool steps_are_told_ = false;
   std::uint64_t clock_ = 0;  // stamps, not time

@@ -72,6 +72,7 @@ bool ManagedRuntime::range_of(const Access& access, Core::Range& range) const {
   range.bytes = access.bytes;
   range.group = access.group;
   range.written = access.written;
+  range.overwritten = access.overwritten;
   range.in_allocation = access.allocation != nullptr && manages(access.allocation);
   range.allocation = range.in_allocation ? offset_of(access.allocation) : 0;
   return true;
@@ -143,16 +144,26 @@ void ManagedRuntime::out_of_memory(std::size_t bytes) {
                   "'. Give it more memory (--memory, EBB_MEMORY) or more flash (--flash DIR:SIZE, EBB_FLASH).");
 }
 
-std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Access> accesses) noexcept {
-  if (child_) return 0;
+// Calls `use` with those of the accesses that lie in the space; not at all if none does.
+template <typename F>
+void ManagedRuntime::with_ranges(std::span<const Access> accesses, F&& use) const {
   std::array<Core::Range, kRangesMax> few;
   std::vector<Core::Range> many;
   if (accesses.size() > few.size()) many.resize(accesses.size());
   const std::span<Core::Range> all = many.empty() ? std::span<Core::Range>(few) : std::span<Core::Range>(many);
   std::size_t count = 0;
   for (const Access& access : accesses) count += range_of(access, all[count]) ? 1 : 0;
-  if (count == 0) return 0;
-  const std::span<const Core::Range> ranges = all.first(count);
+  if (count > 0) use(std::span<const Core::Range>(all.first(count)));
+}
+
+std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Access> accesses) noexcept {
+  if (child_) return 0;
+  std::uint64_t ticket = 0;
+  with_ranges(accesses, [&](std::span<const Core::Range> ranges) { ticket = announce(op, ranges); });
+  return ticket;
+}
+
+std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::Range> ranges) {
   const std::uint64_t now_ns = monotonic_ns();
   Lock lock(mutex_);
   if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
@@ -170,6 +181,36 @@ void ManagedRuntime::retire(std::uint64_t ticket) noexcept {
   if (ticket == 0 || child_) return;
   const Lock lock(mutex_);
   core_.retire(ticket);
+}
+
+std::uint64_t ManagedRuntime::expect(std::span<const Access> accesses) noexcept {
+  if (child_) return 0;
+  std::uint64_t expected = 0;
+  with_ranges(accesses, [&](std::span<const Core::Range> ranges) {
+    const Lock lock(mutex_);
+    expected = core_.expect(ranges);
+    if (expected == 0) return;
+    core_.pump();
+    after_change();
+  });
+  return expected;
+}
+
+void ManagedRuntime::forget(std::uint64_t expected) noexcept {
+  if (expected == 0 || child_) return;
+  const Lock lock(mutex_);
+  core_.forget(expected);
+  core_.pump();
+  after_change();
+}
+
+bool ManagedRuntime::lost(std::span<const Access> accesses) const noexcept {
+  bool lost = false;
+  with_ranges(accesses, [&](std::span<const Core::Range> ranges) {
+    const Lock lock(mutex_);
+    lost = core_.lost(ranges);
+  });
+  return lost;
 }
 
 template <typename Pending>

@@ -49,6 +49,9 @@ class ManagedRuntime final : public Runtime {
   bool manages(const void* data) const noexcept override;
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   void retire(std::uint64_t ticket) noexcept override;
+  std::uint64_t expect(std::span<const Access> accesses) noexcept override;
+  void forget(std::uint64_t expected) noexcept override;
+  bool lost(std::span<const Access> accesses) const noexcept override;
   void name_op(std::uint64_t op, const std::string& name) override;
   bool recording() const noexcept override { return recorder_ != nullptr; }
   void step() noexcept override;
@@ -92,6 +95,9 @@ class ManagedRuntime final : public Runtime {
   [[noreturn]] void out_of_memory(std::size_t bytes);
   std::uint64_t offset_of(const void* data) const;
   bool range_of(const Access& access, Core::Range& range) const;
+  template <typename F>
+  void with_ranges(std::span<const Access> accesses, F&& use) const;
+  std::uint64_t announce(std::uint64_t op, std::span<const Core::Range> ranges);
 
   Options options_;
   std::unique_ptr<SpaceMemory> memory_;
