@@ -42,9 +42,14 @@ def _ebbtide(script, memory, flash):
     return child, summary
 
 
+def memory_for_all():
+    """A budget in which everything that this machine could hold fits."""
+    return int(_available_bytes() * 0.9)
+
+
 def peak_bytes(name, arguments):
     """The most bytes of tensors the model has at once: two steps under `ebb run` with room for everything."""
-    _, summary = _ebbtide(script_of(name, 2, arguments.quick), int(_available_bytes() * 0.9), arguments.flash)
+    _, summary = _ebbtide(script_of(name, 2, arguments.quick), memory_for_all(), arguments.flash)
     return summary["peak_live_bytes"] + summary["small_bytes"]
 
 
