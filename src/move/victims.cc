@@ -44,6 +44,7 @@ void Victims::scan() {
   }
   skipped_ = {};
   pins_changed_ = false;
+  version_ = policy_.version();
   const std::size_t keep = std::min<std::size_t>(candidates_.size(), std::max(kKeepMin, table_.frames_max() / kShare));
   const auto lower = [](const Candidate& left, const Candidate& right) { return higher(right, left); };
   std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(keep), candidates_.end(),
@@ -54,7 +55,7 @@ void Victims::scan() {
 
 Victims::Candidate Victims::least() {
   while (!candidates_.empty() && !current(candidates_.back())) candidates_.pop_back();
-  if (candidates_.empty() || (pins_changed_ && candidates_.back().worth >= kPinned)) scan();
+  if (candidates_.empty() || version_ != policy_.version() || (pins_changed_ && candidates_.back().worth >= kPinned)) scan();
   return candidates_.empty() ? Candidate{} : candidates_.back();
 }
 

@@ -68,6 +68,7 @@ class Victims {
   std::size_t next_faulted_ = 0;
   std::vector<Candidate> candidates_;  // descending by worth: the least is at the back
   Candidate skipped_;                  // the next scan begins above it
+  std::uint64_t version_ = 0;          // of the policy, at the last scan
   bool pins_changed_ = false;          // since the last scan: others may be worth less than a pinned candidate now
 };
 

@@ -59,6 +59,7 @@ void LaunchWindow::forget(std::uint64_t launch) {
   for (const std::uint32_t need : found->second) remove(need);
   launches_.erase(found);
   cursors_ = {};
+  ++version_;
 }
 
 void LaunchWindow::remove(std::uint32_t need) {

@@ -50,6 +50,7 @@ class LaunchWindow final : public Policy {
   void ran(std::uint64_t ns) override { policy_->ran(ns); }
   void step() override { policy_->step(); }
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
+  std::uint64_t version() const override { return version_; }
   Tier destination(BlockIndex block) const override { return policy_->destination(block); }
   Ahead ahead(const PageTable& table, Tier below) override;
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
@@ -86,6 +87,7 @@ class LaunchWindow final : public Policy {
 
   std::unique_ptr<Policy> policy_;
   std::uint64_t next_launch_ = 1;
+  std::uint64_t version_ = 0;  // changes as launches leave
   std::uint32_t frames_ = 0;
   std::map<std::uint64_t, std::vector<std::uint32_t>> launches_;  // to their needs, in order
   std::vector<Need> needs_{1};                                    // 0 is kNone

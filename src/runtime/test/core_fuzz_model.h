@@ -63,6 +63,7 @@ class FuzzModel {
 
   // Everything in the block is gone, until nobody has it any more.
   void lose(BlockIndex block) { lost_[block.value()] = true; }
+  void find(BlockIndex block) { lost_[block.value()] = false; }
 
   // The program writes noise from `seed` to a range of whole grains within one block, whose bytes are `block`.
   void write(std::uint64_t offset, std::uint64_t bytes, std::uint64_t seed, std::span<std::byte> block) {
@@ -85,15 +86,17 @@ class FuzzModel {
     return true;
   }
 
+  // The program has said that it will overwrite these bytes before it reads them.
+  void undefine(std::uint64_t offset, std::uint64_t bytes) {
+    std::fill_n(defined_.begin() + static_cast<std::ptrdiff_t>(offset / kGrain), bytes / kGrain, false);
+  }
+
  private:
   template <typename F>
   void for_blocks(std::uint64_t offset, std::uint64_t bytes, F&& visit) {
     for (std::uint64_t block = offset / block_bytes_; block <= (offset + bytes - 1) / block_bytes_; ++block) {
       visit(static_cast<std::size_t>(block));
     }
-  }
-  void undefine(std::uint64_t offset, std::uint64_t bytes) {
-    std::fill_n(defined_.begin() + static_cast<std::ptrdiff_t>(offset / kGrain), bytes / kGrain, false);
   }
 
   std::uint64_t block_bytes_;

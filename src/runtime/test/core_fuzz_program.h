@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,11 +71,16 @@ class FuzzProgram {
   static constexpr std::uint64_t kBlockBytes = 4096;
   static constexpr std::size_t kRunningMax = 3;
   static constexpr std::size_t kSnapshotsMax = 2;
+  static constexpr std::size_t kQueuedMax = 8;
 
   struct Kept {  // a block of a snapshot, as it was
     ExtentIndex extent;
     Digest digest;
     std::vector<std::byte> content;
+  };
+  struct Queued {
+    std::uint64_t expected = 0;
+    std::vector<Core::Range> ranges;
   };
   struct Snapshot {
     std::vector<ExtentIndex> extents;
@@ -95,6 +101,7 @@ class FuzzProgram {
   }
 
   void operation() {
+    if (rng_.chance(1, 10)) return rng_.chance(1, 2) ? queue() : run_queued(rng_.chance(1, 8));
     const std::uint64_t dice = rng_.below(100);
     if (dice < 16) {
       allocate(random_size());
@@ -163,6 +170,10 @@ class FuzzProgram {
     for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
       if (driver_.memory().awaited(i)) driver_.settle();
     }
+    for (const Queued& queued : queued_) {
+      if (uses(queued, allocation)) driver_.core().forget(queued.expected);
+    }
+    std::erase_if(queued_, [&](const Queued& queued) { return uses(queued, allocation); });
     driver_.deallocate(allocation.offset);
     model_.remove(which);
   }
@@ -193,13 +204,24 @@ class FuzzProgram {
       if (write) model_.write(begin, end - begin, rng_.next(), bytes);
       EBB_CHECK(model_.matches(i, bytes));
       driver_.log().note(EventLog::Kind::kProgram, i.value(), begin, write);
+      // What a queued launch will overwrite may be gone as soon as the next event.
+      for (const Queued& queued : queued_) {
+        for (const Core::Range& other : queued.ranges) {
+          const std::uint64_t first = std::max(other.offset, begin);
+          const std::uint64_t last = std::min(other.offset + other.bytes, end);
+          if (other.overwritten && first < last) model_.undefine(first, last - first);
+        }
+      }
     }
   }
 
   // Whether the program may go on to look at the block.
   bool touch(BlockIndex block) {
     switch (driver_.touch(block)) {
-      case SimDriver::Touch::kPresent: EBB_CHECK(!model_.lost(block)); return true;
+      case SimDriver::Touch::kPresent:
+        EBB_CHECK(!model_.lost(block) || overwritten_.contains(block));
+        model_.find(block);
+        return true;
       case SimDriver::Touch::kLost:
         EBB_CHECK(scenario_.faults.may_lose());
         history_.add("  block %u is lost", block.value());
@@ -232,6 +254,60 @@ class FuzzProgram {
                  static_cast<unsigned long long>(ranges.front().offset),
                  static_cast<unsigned long long>(ranges.front().bytes));
     return driver_.announce(op, ranges);
+  }
+
+  static bool uses(const Queued& queued, const FuzzModel::Allocation& allocation) {
+    return std::any_of(queued.ranges.begin(), queued.ranges.end(), [&](const Core::Range& range) {
+      return range.offset < allocation.offset + allocation.bytes && allocation.offset < range.offset + range.bytes;
+    });
+  }
+
+  // A launch to come, which will overwrite some of what it uses: from now on that is undefined.
+  void queue() {
+    if (model_.allocations().empty() || queued_.size() >= kQueuedMax) return;
+    Queued queued;
+    const std::uint64_t count = rng_.between(1, 4);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const Core::Range range = part_of(model_.allocations()[rng_.below(model_.allocations().size())]);
+      const bool apart = std::none_of(queued.ranges.begin(), queued.ranges.end(), [&](const Core::Range& other) {
+        return other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
+      });
+      if (!apart) continue;
+      queued.ranges.push_back(range);
+      queued.ranges.back().overwritten = rng_.chance(1, 3);
+    }
+    history_.add("expect(%zu ranges)", queued.ranges.size());
+    for (const Core::Range& range : queued.ranges) overwrite(range);
+    queued.expected = driver_.core().expect(queued.ranges);
+    driver_.core().pump();
+    queued_.push_back(std::move(queued));
+  }
+
+  void overwrite(const Core::Range& range) {
+    if (!range.overwritten) return;
+    model_.undefine(range.offset, range.bytes);
+    const BlockRange whole = driver_.core().whole_blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = whole.first; whole.count > 0 && i != whole.end(); i = i.next()) overwritten_.insert(i);
+  }
+
+  // The oldest queued launch runs, or will not run after all.
+  void run_queued(bool cancel) {
+    if (queued_.empty()) return;
+    const Queued queued = queued_.front();
+    queued_.erase(queued_.begin());
+    if (!cancel) {
+      for (const Core::Range& range : queued.ranges) overwrite(range);
+      const std::uint64_t ticket = launch(rng_.below(8), queued.ranges);
+      driver_.core().forget(queued.expected);
+      for (const Core::Range& range : queued.ranges) {
+        if (rng_.chance(1, 2)) access(range, range.overwritten || rng_.chance(1, 3));
+      }
+      driver_.core().retire(ticket);
+    } else {
+      history_.add("forget");
+      driver_.core().forget(queued.expected);
+    }
+    driver_.core().pump();
   }
 
   void retire() {
@@ -387,6 +463,7 @@ class FuzzProgram {
     history_.add("finish");
     driver_.memory().unpin_all();
     while (!running_.empty()) retire();
+    while (!queued_.empty()) run_queued(false);
     while (!snapshots_.empty()) release_snapshot();
     driver_.settle();
     for (const FuzzModel::Allocation& allocation : std::vector(model_.allocations())) {
@@ -411,6 +488,8 @@ class FuzzProgram {
   SimDriver driver_;
   FuzzModel model_;
   std::vector<std::uint64_t> running_;
+  std::vector<Queued> queued_;        // in the order in which they will run
+  std::set<BlockIndex> overwritten_;  // at some time: what was lost of them may be there again
   std::vector<Snapshot> snapshots_;
 };
 
