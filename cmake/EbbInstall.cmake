@@ -8,7 +8,7 @@ if(ebb_parts AND NOT EBB_SANITIZE)
   set_target_properties(ebb_archive PROPERTIES OUTPUT_NAME ebb EXPORT_NAME ebb LINKER_LANGUAGE CXX)
   target_include_directories(ebb_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(ebb_archive INTERFACE cxx_std_20)
-  target_link_libraries(ebb_archive INTERFACE uring pthread z zstd)
+  target_link_libraries(ebb_archive INTERFACE uring pthread z zstd ${CMAKE_DL_LIBS})
   install(TARGETS ebb_archive EXPORT Ebbtide ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT Ebbtide NAMESPACE Ebbtide:: FILE EbbtideConfig.cmake
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ebbtide)

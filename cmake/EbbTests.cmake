@@ -4,6 +4,7 @@
 #   src/<folder>/test/*.cc        what both share
 #   tests/conformance/*.cc        every port implementation against one suite, label fast
 #   cli/test/*_test.cc            the parts of the command line, label fast
+#   tests/cuda/*.cc               the CUDA driver and its runtime, on the software driver in tests/cuda/soft
 find_package(GTest REQUIRED)
 find_package(rapidcheck QUIET)
 include(GoogleTest)
@@ -68,6 +69,19 @@ foreach(scenario ${scenarios})
 endforeach()
 ebb_folder_tests(drivers/linux driver_linux)
 ebb_folder_tests(drivers/uring driver_uring)
+
+# CUDA on a software driver: a library of its own, loaded as NVIDIA's is, so that these tests need no GPU.
+file(GLOB soft_cuda CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/soft/*.cc)
+add_library(cuda_soft SHARED ${soft_cuda})
+target_include_directories(cuda_soft PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_link_libraries(cuda_soft PRIVATE ebb_flags Threads::Threads)
+set_target_properties(cuda_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*_test.cc)
+ebb_gtest(cuda_test SOURCES ${cuda_tests} LIBRARIES ebb ebb_sim cuda_soft)
+ebb_fuzzer(cuda_fuzz SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/device_fuzz.cc LIBRARIES ebb cuda_soft)
+foreach(program cuda_test cuda_fuzz)
+  target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>")
+endforeach()
 
 file(GLOB conformance CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*.cc)
 if(conformance)

@@ -33,11 +33,20 @@ struct Options {
   std::string memory_driver = "auto";
   // The flash driver: "auto", "uring" or "threads".
   std::string flash_driver = "auto";
+  // More than 0: tensors live on a GPU, in so many bytes of its memory; `memory` is then host memory that is pinned for
+  // it, and the tier between GPU and flash (include/ebb/device.h). Has run on no GPU yet: docs/cuda.md.
+  std::uint64_t device_memory = 0;
+  // Which GPU, as CUDA counts them.
+  int device = 0;
+  // To find what is not announced: nothing is mapped but what a running launch has announced. Slow.
+  bool device_strict = false;
+  // The CUDA driver's library.
+  std::string cuda_library = "libcuda.so.1";
 };
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
-// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_RECORD, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER. Throws
-// Error(kInvalid) naming the variable.
+// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_RECORD, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER,
+// EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY. Throws Error(kInvalid) naming the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

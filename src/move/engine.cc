@@ -240,7 +240,7 @@ FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   if (const FrameIndex frame = steal_dead(); frame.valid()) return frame;
   if (const FrameIndex frame = frames_.take(); frame.valid()) return frame;
   const std::uint32_t waiting = urgent_.size() + wanted_.size() + 1;
-  const std::uint64_t worth_below = Victims::kPinned + table_[index].last_use;
+  const std::uint64_t worth_below = Victims::kPinned + (limits_.keep_pinned ? 0 : table_[index].last_use);
   while (evicting_ < waiting && evict_least(urgency, worth_below)) {
   }
   if (urgency == Urgency::kFault && evicting_ == 0 && table_.count(BlockState::kReady) > 0) {
@@ -322,10 +322,17 @@ void Engine::restore_reserve() {
 // Starts the eviction of the block worth least, if it may go for this urgency and is worth less than `worth_below`.
 bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
   const std::uint32_t tries_max = urgency == Urgency::kFault ? table_.frames_max() : 16;
+  bool looked_again = !limits_.keep_pinned || urgency != Urgency::kWanted;
   for (std::uint32_t tries = 0; tries < tries_max; ++tries) {
     const Victims::Candidate candidate = victims_.least();
     if (!candidate.block.valid()) return false;
-    if (urgency != Urgency::kFault && candidate.worth >= worth_below) return false;
+    if (urgency != Urgency::kFault && candidate.worth >= worth_below) {
+      if (looked_again) return false;
+      // Where pinned blocks never leave, nobody can fault for what is wanted: others are looked for before giving up.
+      looked_again = true;
+      victims_.look_again();
+      continue;
+    }
     if (candidate.worth == Victims::kDead) {
       const FrameIndex frame = steal_dead();
       if (!frame.valid()) continue;

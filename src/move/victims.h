@@ -51,6 +51,11 @@ class Victims {
   Candidate least();
   // The same, but only a block whose content is dead.
   Candidate least_dead();
+  // Ranks all blocks anew: some may have come since the last time that are worth less than those known.
+  void look_again() {
+    skipped_ = {};
+    scan();
+  }
   // Passes this block over: least() comes to those worth more, and after the last of them to none, once, and to the
   // first again. So blocks that cannot leave never hide those that can.
   void skip();

@@ -22,6 +22,7 @@ Engine::Limits limits_of(const Core::Config& config, const Policy& policy) {
   Engine::Limits limits;
   limits.in_flight = std::clamp<std::uint32_t>(frames / 4, 2, config.queue_depth);
   limits.lane = std::max<std::uint32_t>(limits.in_flight / (config.host_extents > 0 ? 4 : 2), 1);
+  limits.keep_pinned = !config.faults;
   limits.reserve = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 1, 16) : 0;
   limits.read_ahead = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 0, 8) : 0;
   return limits;
@@ -170,7 +171,7 @@ std::uint64_t Core::announce(std::uint64_t op, std::span<const Range> ranges) {
     }
   }
   find_step(op);
-  if (needed > frames_.limit() - frames_.limit() / 4) {
+  if (config_.faults && needed > frames_.limit() - frames_.limit() / 4) {
     announce_long(ticket, ranges);
   } else {
     announce_short(ticket, ranges);

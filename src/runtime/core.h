@@ -38,7 +38,8 @@ class Core {
     std::uint32_t queue_depth = 32;  // of the flash queue
     std::uint32_t host_extents = 0;  // blocks in host memory, where that is a tier of its own
     bool tables_in_budget = true;    // false: the core's own memory is not of the device tier
-    double host_in_ns = 0;           // how long one block takes from host memory
+    bool faults = true;     // false: a touch of an absent block is fatal, so a launch keeps all that it announced
+    double host_in_ns = 0;  // how long one block takes from host memory
     double flash_in_ns = 1'500'000;  // and from flash
   };
   // Bytes of the space.

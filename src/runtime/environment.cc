@@ -1,7 +1,10 @@
 // Options from EBB_* variables.
 #include <array>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "ebb/options.h"
 #include "ebb/status.h"
@@ -28,6 +31,27 @@ void read_size(const char* name, std::uint64_t& size) {
 
 void read_text(const char* name, std::string& text) {
   if (const char* value = variable(name); value != nullptr) text = value;
+}
+
+// A number that must not be negative.
+void read_number(const char* name, int& number) {
+  const char* text = variable(name);
+  if (text == nullptr) return;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, number);
+  if (error != std::errc() || stop != end || number < 0) {
+    throw Error(Status::kInvalid, std::string(name) + ": '" + text + "' is not a number from 0 on");
+  }
+}
+
+void read_switch(const char* name, bool& on) {
+  const char* text = variable(name);
+  if (text == nullptr) return;
+  const std::string_view word = text;
+  if (word != "0" && word != "1") {
+    throw Error(Status::kInvalid, std::string(name) + ": '" + text + "' is neither 0 nor 1");
+  }
+  on = word == "1";
 }
 
 // Refuses any text but one of these, and names the variable that has it.
@@ -73,6 +97,10 @@ Options options_from_environment() {
   read_text("EBB_RECORD", options.record);
   read_choice("EBB_MEMORY_DRIVER", options.memory_driver, std::array<std::string_view, 3>{"auto", "move", "remap"});
   read_choice("EBB_FLASH_DRIVER", options.flash_driver, std::array<std::string_view, 3>{"auto", "uring", "threads"});
+  read_size("EBB_DEVICE_MEMORY", options.device_memory);
+  read_number("EBB_DEVICE", options.device);
+  read_switch("EBB_DEVICE_STRICT", options.device_strict);
+  read_text("EBB_CUDA_LIBRARY", options.cuda_library);
   if (const char* flash = variable("EBB_FLASH"); flash != nullptr) parse_flash(flash, options);
   return options;
 }

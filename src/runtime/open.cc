@@ -10,8 +10,10 @@
 #include "drivers/linux/remap_memory.h"
 #include "drivers/linux/thread_flash.h"
 #include "drivers/uring/uring_flash.h"
+#include "ebb/device.h"
 #include "plan/recorder.h"
 #include "runtime/managed_runtime.h"
+#include "runtime/open_flash.h"
 
 namespace ebb {
 namespace {
@@ -77,7 +79,10 @@ std::unique_ptr<SpaceMemory> open_memory(const Options& options, const Core::Con
   throw Error(status, "memory driver '" + driver + "' cannot be used: " + reasons + reason);
 }
 
-std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std::string& description) {
+}  // namespace
+
+std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std::uint32_t depth,
+                                     std::string& description) {
   const std::string& driver = options.flash_driver;
   if (driver != "auto" && driver != "uring" && driver != "threads") {
     refuse("flash driver '" + driver + "' is unknown; choose auto, uring or threads");
@@ -85,7 +90,7 @@ std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std
   const std::string how = file.direct() ? " with O_DIRECT" : " through the page cache";
   if (driver != "threads") {
     std::unique_ptr<UringFlash> flash;
-    const Status status = UringFlash::make(file, kQueueDepth, flash);
+    const Status status = UringFlash::make(file, depth, flash);
     if (status == Status::kOk) {
       description = "io_uring" + how;
       return flash;
@@ -97,16 +102,15 @@ std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std
     }
   }
   std::unique_ptr<ThreadFlash> flash;
-  if (const Status status = ThreadFlash::make(file, kQueueDepth, flash); status != Status::kOk) {
+  if (const Status status = ThreadFlash::make(file, depth, flash); status != Status::kOk) {
     throw Error(status, "flash driver '" + driver + "' cannot be used: no thread can be started; lift ulimit -u");
   }
   description = "threads" + how;
   return flash;
 }
 
-}  // namespace
-
 std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
+  if (wanted.device_memory > 0) return DeviceRuntime::open(wanted);
   Options options = wanted;
   check(options);
   ManagedRuntime::Parts parts;
@@ -131,7 +135,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   const std::uint64_t blocks = (std::uint64_t{Core::frames_of(config)} + config.extents) * kSpaceFactor;
   config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax)) / 4 * 4;
   parts.memory = open_memory(options, config);
-  parts.flash = open_flash(options, std::move(file), parts.flash_description);
+  parts.flash = open_flash(options, std::move(file), kQueueDepth, parts.flash_description);
   parts.flash_directory = options.flash;
   return std::make_shared<ManagedRuntime>(options, std::move(parts));
 }

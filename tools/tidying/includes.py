@@ -34,7 +34,7 @@ ALLOWED = {
     "examples": {"facade"},
 }
 # Single files that may do more: the factory chooses drivers, the simulator runs the runtime.
-EXTRA = [(re.compile(r"^src/runtime/open\.cc$"), {"drivers"}),
+EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers"}),
          (re.compile(r"^src/sim/(trace_)?simulator[^/]*$"), CORE | {"runtime", "facade"}),
          (re.compile(r"^src/sim/test/"), CORE | {"runtime", "facade"})]
 # Headers of a library to the only folders that may see it.

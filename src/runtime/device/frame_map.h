@@ -1,0 +1,87 @@
+// FrameMap: which frame of a device lies under which block, and who still uses it. The core's backing memory on a
+// device without page faults: attach() and detach() only note what is wanted; apply() maps it, in batches, before a
+// launch.
+//
+// An address keeps its old frame until the work that used it there is over, while the frame may already serve another
+// block: it is mapped at both. Only an address that is wanted again with another frame has to wait for that.
+//
+// Owned by a GpuRuntime, under its lock. Invariant: a block whose mapping is not wanted any more is in leaving_.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "base/index.h"
+#include "port/backing_memory.h"
+#include "runtime/device/timelines.h"
+
+namespace ebb {
+
+class FrameMap final : public BackingMemory {
+ public:
+  // strict: nothing is mapped but what a launch announces, for as long as it runs.
+  FrameMap(Device& device, Timelines& timelines, std::uint32_t blocks, std::uint32_t frames, bool strict);
+
+  // BackingMemory, for the core. There is no home that could be looked at, nobody who waits at an address.
+  Status create(FrameIndex frame) override { return device_.create(frame); }
+  void destroy(FrameIndex frame) override;
+  void attach(FrameIndex frame, BlockIndex block) override;
+  Status detach(BlockIndex block, FrameIndex frame) override;
+  void wake(BlockIndex) override {}
+  void fail(BlockIndex) override {}
+  void forget_failure(BlockIndex) override {}
+  std::span<std::byte> home(FrameIndex) override { return {}; }
+
+  // What has to be over before a launch may use a frame: copies, and the launches of whom it served before.
+  const Fences& before(FrameIndex frame) const { return frames_[frame.value()].before; }
+  // And before it may be copied or given to another block: all of them.
+  Fences everything(FrameIndex frame) const;
+  void copied(FrameIndex frame, std::uint32_t line, std::uint64_t mark) {
+    frames_[frame.value()].before.add(line, mark);
+  }
+  void used(FrameIndex frame, std::uint32_t line, std::uint64_t mark) { frames_[frame.value()].uses.add(line, mark); }
+  // A new allocation in a block that stays: its launches wait for those of the old one.
+  void renew(FrameIndex frame);
+
+  // Maps what these blocks need, waiting here for an address that is still in use; and, if that needs no wait, what
+  // others want. kNoMemory, kIoError.
+  Status apply(std::span<const BlockIndex> needed);
+  // The launches that used these are over: takes the mappings away (strict).
+  Status unmap(std::span<const BlockIndex> blocks);
+
+ private:
+  struct Frame {
+    Fences before;
+    Fences uses;
+  };
+  struct Place {
+    FrameIndex mapped;
+    FrameIndex wanted;
+    std::uint32_t departures = 0;  // detached so many times: an older departure means nothing
+  };
+  struct Departure {
+    BlockIndex block;
+    FrameIndex frame;
+    std::uint32_t number = 0;
+    Fences until;
+  };
+
+  bool stands(const Departure& departure) const;
+  Status let_leave(const Departure* must_leave);
+  Status clear(BlockIndex block);
+  Status map_all(std::vector<BlockIndex>& blocks);
+  Status unmap_all(std::vector<BlockIndex>& blocks);
+
+  Device& device_;
+  Timelines& timelines_;
+  bool strict_;
+  std::vector<Frame> frames_;
+  std::vector<Place> places_;
+  std::deque<Departure> leaving_;     // oldest first
+  std::vector<BlockIndex> arriving_;  // attached, and perhaps not yet mapped
+  std::vector<BlockIndex> batch_;
+};
+
+}  // namespace ebb

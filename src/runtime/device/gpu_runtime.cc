@@ -1,0 +1,369 @@
+// GpuRuntime: the program's side. The mover: gpu_mover.cc.
+#include "runtime/device/gpu_runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <new>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "ebb/units.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::size_t kAlignment = 512;  // what CUDA's own allocations have, and kernels rely on
+constexpr std::size_t kTakeBatch = 32;
+// More rounds than this can only be moves that nobody waits for: they go on at the next call.
+constexpr int kRoundsMax = 64;
+constexpr std::chrono::milliseconds kLook{5};
+constexpr int kLooksMax = 4;
+// How long other threads may keep blocks that a launch needs, and flash may take, until the launch is refused.
+constexpr std::chrono::seconds kOthersMax{10};
+constexpr std::chrono::minutes kFlashMax{10};
+
+}  // namespace
+
+GpuRuntime::GpuRuntime(const Options& options, Parts parts)
+    : options_(options),
+      device_(std::move(parts.device)),
+      timelines_(std::move(parts.timelines)),
+      flash_(std::move(parts.flash)),
+      flash_description_(std::move(parts.flash_description)),
+      flash_directory_(std::move(parts.flash_directory)),
+      frames_(*device_, *timelines_, parts.config.blocks, Core::frames_of(parts.config), options.device_strict),
+      queue_(*device_, frames_, *timelines_, parts.config.block_bytes, parts.config.host_extents,
+             parts.config.queue_depth),
+      core_(parts.config, frames_, std::move(parts.policy)),
+      on_flash_(parts.config.queue_depth),
+      process_(::getpid()) {
+  stats_file_.open(options.stats_path, policy(), description());
+  mover_ = std::thread([this] { move_loop(); });
+}
+
+GpuRuntime::~GpuRuntime() {
+  if (::getpid() != process_) {
+    // A child has neither the thread nor the device: their handles are forgotten.
+    new (&mover_) std::thread();
+    static_cast<void>(flash_.release());
+    static_cast<void>(timelines_.release());
+    static_cast<void>(device_.release());
+    return;
+  }
+  stopping_ = true;
+  flash_->wake();
+  if (mover_.joinable()) mover_.join();
+  static_cast<void>(timelines_->wait_here(timelines_->all()));
+}
+
+bool GpuRuntime::usable() const { return ::getpid() == process_ && device_->failure().empty(); }
+
+void GpuRuntime::check_usable() const {
+  if (::getpid() != process_) {
+    throw Error(Status::kUnsupported,
+                "a forked process cannot use the GPU of its parent: start workers with spawn or forkserver");
+  }
+  if (!device_->failure().empty()) throw Error(Status::kIoError, device_->failure());
+}
+
+void GpuRuntime::fail(Status status) const {
+  check_usable();
+  if (status == Status::kNoMemory) {
+    throw Error(status,
+                "the GPU has no memory left for what keeps track of its memory: give less with --device-memory "
+                "(EBB_DEVICE_MEMORY)");
+  }
+  if (status == Status::kBusy) {
+    throw Error(Status::kIoError, "the GPU has not finished what it was given in half an hour: a kernel hangs");
+  }
+  throw Error(status, "the GPU refused to copy or to map: " + std::string(name(status)));
+}
+
+void* GpuRuntime::allocate(std::size_t bytes) {
+  if (bytes > device_->bytes()) out_of_memory(bytes);
+  const std::size_t rounded = std::max<std::size_t>((bytes + kAlignment - 1) / kAlignment, 1) * kAlignment;
+  const Lock lock(mutex_);
+  check_usable();
+  std::uint64_t offset = 0;
+  if (core_.allocate(rounded, offset) != Status::kOk) out_of_memory(bytes);
+  const BlockRange blocks = core_.blocks_of(offset, rounded);
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+    if (const FrameIndex frame = core_.table()[i].frame; frame.valid()) frames_.renew(frame);
+  }
+  advance();
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  return device_->base() + offset;
+}
+
+void GpuRuntime::deallocate_on(void* data, Stream stream) noexcept {
+  if (data == nullptr || ::getpid() != process_) return;
+  const Lock lock(mutex_);
+  const std::uint64_t offset = offset_of(data);
+  const BlockRange blocks = core_.blocks_of(offset, core_.allocation_bytes(offset));
+  // Work that uses it may have been started since the last mark: in this stream, and in open launches.
+  std::array<bool, Fences::kLinesMax> lines{};
+  if (const std::uint32_t line = timelines_->line_of(stream); line != Timelines::kNone) lines[line] = true;
+  for (const Launch& launch : running_) lines[launch.line] = true;
+  for (std::uint32_t line = 0; line < lines.size(); ++line) {
+    std::uint64_t mark = 0;
+    if (!lines[line] || timelines_->mark(line, mark) != Status::kOk) continue;
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      if (const FrameIndex frame = core_.table()[i].frame; frame.valid()) frames_.used(frame, line, mark);
+    }
+  }
+  core_.deallocate(offset);
+  if (!core_.engine().idle() && usable()) advance();
+  changed_.notify_all();
+}
+
+std::vector<Core::Range> GpuRuntime::ranges_of(std::span<const Access> accesses) const {
+  std::vector<Core::Range> ranges;
+  ranges.reserve(accesses.size());
+  for (const Access& access : accesses) {
+    const std::uint64_t offset = offset_of(access.data);
+    if (access.bytes == 0 || offset >= device_->bytes() || access.bytes > device_->bytes() - offset) continue;
+    Core::Range range{offset, access.bytes, 0, false, access.group, access.written};
+    range.in_allocation = access.allocation != nullptr && manages(access.allocation);
+    range.allocation = range.in_allocation ? offset_of(access.allocation) : 0;
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+std::vector<BlockIndex> GpuRuntime::blocks_of(std::span<const Core::Range> ranges) const {
+  std::vector<BlockIndex> all;
+  for (const Core::Range& range : ranges) {
+    const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) all.push_back(i);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+// Lets the core go on as far as it can without waiting: copies between device and host are done, for it, once they are
+// in their stream.
+void GpuRuntime::advance() {
+  std::array<FlashRequest, kTakeBatch> requests;
+  for (int round = 0; round < kRoundsMax; ++round) {
+    core_.pump();
+    const std::size_t taken = core_.take_requests(requests);
+    for (const FlashRequest& request : std::span(requests).first(taken)) queue_.start(request);
+    bool more = taken > 0;
+    for (FlashCompletion completion; queue_.pop(completion); more = true) core_.complete(completion);
+    if (!more) break;
+  }
+  if (queue_.waits() || core_.extents_wanted() > 0) flash_->wake();
+}
+
+std::uint64_t GpuRuntime::announce(std::uint64_t op, std::span<const Access> accesses) noexcept {
+  try {
+    return announce_on(nullptr, op, accesses);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebb: %s\n", error.what());
+    const Lock lock(mutex_);
+    if (refused_.empty()) refused_ = error.what();
+    return 0;
+  }
+}
+
+std::uint64_t GpuRuntime::announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) {
+  const std::vector<Core::Range> ranges = ranges_of(accesses);
+  if (ranges.empty()) return 0;
+  Lock lock(mutex_);
+  check_usable();
+  return begin_launch(lock, stream, op, ranges);
+}
+
+std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t op,
+                                       std::span<const Core::Range> ranges) {
+  if (!changed_.wait_for(lock, kFlashMax, [&] { return !bringing_; })) fail(Status::kBusy);
+  check_usable();
+  const std::uint64_t now_ns = monotonic_ns();
+  if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
+  Launch launch;
+  launch.line = timelines_->line_of(stream);
+  if (launch.line == Timelines::kNone || !timelines_->hold(launch.line)) {
+    throw Error(Status::kInvalid, "launches are open in too many streams at once: retire some, at most " +
+                                      std::to_string(Fences::kLinesMax - 3) + " streams may have any");
+  }
+  launch.thread = std::this_thread::get_id();
+  launch.blocks = blocks_of(ranges);
+  launch.ticket = core_.announce(op, ranges);
+  bringing_ = true;
+  try {
+    bring(lock, launch.blocks);
+    order(launch);
+  } catch (...) {
+    bringing_ = false;
+    forget_launch(launch);
+    throw;
+  }
+  bringing_ = false;
+  changed_.notify_all();
+  last_launch_ns_ = monotonic_ns();
+  running_.push_back(std::move(launch));
+  return running_.back().ticket;
+}
+
+void GpuRuntime::forget_launch(const Launch& launch) {
+  core_.retire(launch.ticket);
+  timelines_->let_go(launch.line);
+  changed_.notify_all();
+}
+
+bool GpuRuntime::missing(std::span<const BlockIndex> blocks) const {
+  return std::any_of(blocks.begin(), blocks.end(),
+                     [&](BlockIndex block) { return core_.table()[block].state != BlockState::kResident; });
+}
+
+// Whether nothing is under way that could change anything.
+bool GpuRuntime::stuck() const {
+  return core_.engine().in_flight() == 0 && !core_.has_work() && !queue_.waits() && queue_.on_flash() == 0;
+}
+
+// Makes blocks present, or on their way in a stream; waits for what comes from flash or makes room there.
+void GpuRuntime::bring(Lock& lock, std::span<const BlockIndex> blocks) {
+  advance();
+  if (!missing(blocks)) return;
+  stalls_.begin(monotonic_ns());
+  const auto start = std::chrono::steady_clock::now();
+  std::string refusal;
+  int looks = 0;  // in a row, at which nothing was under way that could help
+  for (; refusal.empty() && missing(blocks); changed_.wait_for(lock, kLook)) {
+    for (const BlockIndex block : blocks) {
+      const BlockState state = core_.table()[block].state;
+      if (state == BlockState::kLost) refusal = "lost";
+      if (state != BlockState::kResident && !core_.engine().pending(block)) core_.engine().want(block);
+    }
+    advance();
+    if (!device_->failure().empty()) refusal = "device";
+    if (!missing(blocks) || !refusal.empty()) break;
+    looks = stuck() ? looks + 1 : 0;
+    const bool others = std::any_of(running_.begin(), running_.end(),
+                                    [](const Launch& launch) { return launch.thread != std::this_thread::get_id(); });
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (waited > kFlashMax || (looks > kLooksMax && (!others || waited > kOthersMax))) refusal = "no room";
+  }
+  stalls_.end(monotonic_ns());
+  if (refusal.empty()) return;
+  check_usable();
+  if (refusal == "lost") {
+    throw Error(Status::kCorrupt, "what a launch needs cannot be read back from flash in '" + flash_directory_ +
+                                      "': its data is lost. Check the disk");
+  }
+  out_of_frames(blocks.size());
+}
+
+// Maps a launch's blocks and lets its stream wait for what has to be over before.
+void GpuRuntime::order(Launch& launch) {
+  if (const Status status = frames_.apply(launch.blocks); status != Status::kOk) fail(status);
+  Fences fences;
+  launch.frames.reserve(launch.blocks.size());
+  for (const BlockIndex block : launch.blocks) {
+    launch.frames.push_back(core_.table()[block].frame);
+    fences.add(frames_.before(launch.frames.back()));
+  }
+  if (const Status status = timelines_->wait(launch.line, fences); status != Status::kOk) fail(status);
+  check_usable();
+}
+
+void GpuRuntime::retire(std::uint64_t ticket) noexcept {
+  if (ticket == 0 || ::getpid() != process_) return;
+  const Lock lock(mutex_);
+  const auto found =
+      std::find_if(running_.begin(), running_.end(), [&](const Launch& launch) { return launch.ticket == ticket; });
+  if (found == running_.end()) return;
+  Launch launch = std::move(*found);
+  running_.erase(found);
+  end_launch(launch);
+  forget_launch(launch);
+}
+
+void GpuRuntime::end_launch(Launch& launch) {
+  std::uint64_t mark = 0;
+  if (timelines_->mark(launch.line, mark) != Status::kOk) return;  // the device is lost
+  for (const FrameIndex frame : launch.frames) frames_.used(frame, launch.line, mark);
+  if (!options_.device_strict) return;
+  Fences end;
+  end.add(launch.line, mark);
+  if (timelines_->wait_here(end) != Status::kOk) return;
+  std::erase_if(launch.blocks, [&](BlockIndex block) {
+    return std::any_of(running_.begin(), running_.end(), [&](const Launch& other) {
+      return std::binary_search(other.blocks.begin(), other.blocks.end(), block);
+    });
+  });
+  static_cast<void>(frames_.unmap(launch.blocks));
+}
+
+void GpuRuntime::step() noexcept {
+  if (::getpid() != process_) return;
+  const Lock lock(mutex_);
+  const std::uint64_t now = monotonic_ns();
+  if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
+  last_step_ns_ = now;
+  ++steps_;
+  core_.step();
+}
+
+void GpuRuntime::synchronize() {
+  const Lock lock(mutex_);
+  check_usable();
+  if (const Status status = timelines_->wait_here(timelines_->all()); status != Status::kOk) fail(status);
+}
+
+std::string GpuRuntime::failure() const {
+  const Lock lock(mutex_);
+  return device_->failure().empty() ? refused_ : device_->failure();
+}
+
+void GpuRuntime::out_of_memory(std::size_t bytes) const {
+  const Stats now = read_stats();
+  throw Error(Status::kNoMemory,
+              "out of memory: " + format_size(bytes) + " asked for, with " + format_size(now.live_bytes) +
+                  " of tensors alive, " + format_size(now.budget_bytes) + " of GPU memory, " +
+                  format_size(options_.memory) + " of host memory and room for " + format_size(now.flash_limit_bytes) +
+                  " on flash in '" + flash_directory_ + "'. Give it more of one of them (--device-memory, --memory, " +
+                  "--flash DIR:SIZE).");
+}
+
+void GpuRuntime::out_of_frames(std::size_t blocks) const {
+  throw Error(Status::kNoMemory,
+              "a launch touches " + format_size(blocks * core_.block_bytes()) + " at once, beside what open launches " +
+                  "use, and GPU memory for tensors is " + format_size(core_.frames_limit() * core_.block_bytes()) +
+                  "; or nothing can leave it, because host memory and flash are full. Give it more (--device-memory, " +
+                  "--memory, --flash DIR:SIZE), or launch less at once.");
+}
+
+Stats GpuRuntime::read_stats() const {
+  Stats stats;
+  core_.fill(stats);
+  stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
+  stats.stall_ns = stalls_.total_ns(monotonic_ns());
+  stats.steps = steps_;
+  return stats;
+}
+
+Stats GpuRuntime::stats() const {
+  const Lock lock(mutex_);
+  return read_stats();
+}
+
+std::vector<double> GpuRuntime::step_seconds() const {
+  const std::uint64_t count = stats_file_.step_count();
+  std::vector<double> seconds;
+  for (std::uint64_t i = count - std::min<std::uint64_t>(count, StatsPage::kStepsMax); i < count; ++i) {
+    seconds.push_back(stats_file_.step_seconds(i));
+  }
+  return seconds;
+}
+
+std::string GpuRuntime::policy() const { return std::string(core_.policy().name()); }
+
+std::string GpuRuntime::description() const { return device_->description() + "; " + flash_description_; }
+
+}  // namespace ebb

@@ -1,0 +1,123 @@
+// GpuRuntime: the DeviceRuntime over a Device: the same core as a ManagedRuntime, without page faults. What a launch
+// needs is made present, and ordered, by marks in streams; the host waits only for what comes from flash, for an
+// address whose old content is still in use, and when it is far ahead of the device.
+//
+// Threads: the program's own; and the mover, which alone talks to flash and hashes, outside the lock. One mutex guards
+// everything else. Calls to the device are made under it: they are short, and what the device is waited for has been
+// started already, so that nothing that is waited for needs the lock.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ebb/device.h"
+#include "port/raw_flash.h"
+#include "runtime/core.h"
+#include "runtime/device/frame_map.h"
+#include "runtime/device/tier_queue.h"
+#include "runtime/device/timelines.h"
+#include "runtime/stall_clock.h"
+#include "runtime/stats_file.h"
+
+namespace ebb {
+
+class GpuRuntime final : public DeviceRuntime {
+ public:
+  struct Parts {
+    Core::Config config;
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Timelines> timelines;
+    std::unique_ptr<RawFlash> flash;
+    std::unique_ptr<Policy> policy;
+    std::string flash_description;
+    std::string flash_directory;
+  };
+  GpuRuntime(const Options& options, Parts parts);
+  ~GpuRuntime() override;
+
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* data) noexcept override { deallocate_on(data, nullptr); }
+  void deallocate_on(void* data, Stream stream) noexcept override;
+  bool manages(const void* data) const noexcept override { return offset_of(data) < device_->bytes(); }
+  std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
+  std::uint64_t announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) override;
+  void retire(std::uint64_t ticket) noexcept override;
+  void step() noexcept override;
+  void synchronize() override;
+  std::string failure() const override;
+  Stats stats() const override;
+  std::vector<double> step_seconds() const override;
+  std::string policy() const override;
+  std::string description() const override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Launch {
+    std::uint64_t ticket = 0;
+    std::uint32_t line = 0;
+    std::thread::id thread;
+    std::vector<BlockIndex> blocks;
+    std::vector<FrameIndex> frames;
+  };
+
+  std::uint64_t offset_of(const void* data) const {
+    return reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(device_->base());
+  }
+  bool usable() const;
+  void check_usable() const;
+  std::vector<Core::Range> ranges_of(std::span<const Access> accesses) const;
+  std::vector<BlockIndex> blocks_of(std::span<const Core::Range> ranges) const;
+  void advance();
+  void bring(Lock& lock, std::span<const BlockIndex> blocks);
+  bool missing(std::span<const BlockIndex> blocks) const;
+  bool stuck() const;
+  void order(Launch& launch);
+  [[noreturn]] void fail(Status status) const;
+  [[noreturn]] void out_of_memory(std::size_t bytes) const;
+  [[noreturn]] void out_of_frames(std::size_t blocks) const;
+  std::uint64_t begin_launch(Lock& lock, Stream stream, std::uint64_t op, std::span<const Core::Range> ranges);
+  void end_launch(Launch& launch);
+  void forget_launch(const Launch& launch);
+  void move_loop();
+  void submit(const TierQueue::Job& job);
+  void collect();
+  void settle(Lock& lock);
+  void grow_flash(Lock& lock);
+  Stats read_stats() const;
+
+  Options options_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Timelines> timelines_;
+  std::unique_ptr<RawFlash> flash_;
+  std::string flash_description_;
+  std::string flash_directory_;
+  FrameMap frames_;
+  TierQueue queue_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // something came from flash, went there, or a launch ended
+  Core core_;
+  std::vector<Launch> running_;
+  bool bringing_ = false;             // a launch is being made ready: one at a time, so that no two wait for each other
+  std::vector<TierQueue::Job> jobs_;  // the mover's own, as the next two: what it is about to give to flash
+  std::vector<TierQueue::Job> on_flash_;  // what it has given, by token
+  std::vector<FlashCompletion> results_;  // what came of it
+  StallClock stalls_;
+  StatsFile stats_file_;
+  std::string refused_;  // what announce() could not throw
+  std::uint64_t steps_ = 0;
+  std::uint64_t last_step_ns_ = 0;
+  std::uint64_t last_launch_ns_ = 0;
+  std::uint64_t peak_resident_bytes_ = 0;
+  int process_;
+  std::atomic<bool> stopping_{false};
+  std::thread mover_;
+};
+
+}  // namespace ebb

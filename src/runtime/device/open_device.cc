@@ -1,0 +1,109 @@
+// DeviceRuntime::open: checks the options and puts the parts together. The only file of the runtime that knows which
+// devices there are.
+#include <algorithm>
+#include <bit>
+
+#include "drivers/cuda/cuda_device.h"
+#include "drivers/linux/flash_file.h"
+#include "drivers/linux/machine_memory.h"
+#include "runtime/device/gpu_runtime.h"
+#include "runtime/open_flash.h"
+
+namespace ebb {
+namespace {
+
+// What a plan takes a link to carry, for lack of better knowledge: half of what PCI Express 4.0 with 16 lanes does, and
+// a disk. Only the time at which fetches begin depends on it.
+constexpr double kHostBytesANs = 12;
+constexpr double kFlashBytesANs = 1.2;
+constexpr std::uint64_t kBlockBytesMin = 64 * kKiB;
+constexpr std::uint64_t kBlockBytesMax = kGiB;
+constexpr std::uint32_t kExtentsMax = 1u << 22;
+constexpr std::uint64_t kBlocksMax = 1u << 22;
+constexpr std::uint32_t kQueueDepth = 32;
+// Addresses are free, and room to spare keeps ranges of different sizes from crowding each other.
+constexpr std::uint64_t kSpaceFactor = 4;
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
+
+void check(Options& options) {
+  if (!std::has_single_bit(options.block_bytes) || options.block_bytes < kBlockBytesMin ||
+      options.block_bytes > kBlockBytesMax) {
+    refuse("block size " + format_size(options.block_bytes) + " is not a power of two from 64 KiB to 1 GiB");
+  }
+  const std::uint64_t least = Core::kFramesMin * options.block_bytes;
+  if (options.device_memory < least) {
+    refuse("GPU memory of " + format_size(options.device_memory) + " is too small: with blocks of " +
+           format_size(options.block_bytes) + " at least " + format_size(least) + " are needed (--device-memory)");
+  }
+  if (options.memory == 0) options.memory = read_machine_memory().default_budget_bytes() / 2;
+  if (!options.record.empty()) refuse("traces of a GPU cannot be recorded yet: leave --record (EBB_RECORD) out");
+  if (options.policy == "on_demand") {
+    refuse("policy 'on_demand' waits for page faults, which a GPU does not have; choose window or foresight");
+  }
+  if (options.flash.empty()) options.flash = default_flash_directory();
+}
+
+Core::Config core_config(const Options& options) {
+  Core::Config config;
+  config.block_bytes = options.block_bytes;
+  config.budget_bytes = options.device_memory / options.block_bytes * options.block_bytes;
+  config.tables_in_budget = false;
+  config.faults = false;
+  config.host_in_ns = static_cast<double>(options.block_bytes) / kHostBytesANs;
+  config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
+  const std::uint32_t frames = Core::frames_of(config);
+  config.queue_depth = std::clamp<std::uint32_t>(frames / 4, 2, kQueueDepth);
+  const std::uint64_t host_blocks = options.memory / options.block_bytes;
+  if (host_blocks < config.queue_depth) {
+    refuse("host memory of " + format_size(options.memory) +
+           " is too small: " + format_size(config.queue_depth * options.block_bytes) +
+           " of it are for what comes from and goes to flash "
+           "(--memory)");
+  }
+  config.host_extents =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(host_blocks - config.queue_depth, kExtentsMax));
+  config.extents =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
+  const std::uint64_t blocks = (std::uint64_t{frames} + config.host_extents + config.extents) * kSpaceFactor;
+  config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax)) / 4 * 4;
+  return config;
+}
+
+std::unique_ptr<Device> open_cuda(const Options& options, const Core::Config& config) {
+  CudaDevice::Config wanted;
+  wanted.library = options.cuda_library;
+  wanted.ordinal = options.device;
+  wanted.block_bytes = config.block_bytes;
+  wanted.blocks = config.blocks;
+  wanted.frames = Core::frames_of(config);
+  wanted.host_bytes = TierQueue::host_bytes(config.block_bytes, config.host_extents, config.queue_depth);
+  std::unique_ptr<CudaDevice> device;
+  std::string reason;
+  if (const Status status = CudaDevice::make(wanted, device, reason); status != Status::kOk) {
+    throw Error(status, "tensors cannot live on a GPU: " + reason);
+  }
+  return device;
+}
+
+}  // namespace
+
+std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
+  Options options = wanted;
+  check(options);
+  GpuRuntime::Parts parts;
+  parts.policy = make_policy(options.policy);
+  if (parts.policy == nullptr) refuse("policy '" + options.policy + "' is unknown; choose window or foresight");
+  FlashFile file = FlashFile::open(options.flash);
+  if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
+  parts.config = core_config(options);
+  parts.device = open_cuda(options, parts.config);
+  if (const Status status = Timelines::make(*parts.device, parts.timelines); status != Status::kOk) {
+    throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
+  }
+  parts.flash = open_flash(options, std::move(file), parts.config.queue_depth, parts.flash_description);
+  parts.flash_directory = options.flash;
+  return std::make_shared<GpuRuntime>(options, std::move(parts));
+}
+
+}  // namespace ebb

@@ -1,0 +1,367 @@
+// DeviceRuntime on the software driver: tensors larger than GPU and host memory keep their content, streams stay in
+// order, and every failure is a message, not a hang.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "drivers/cuda/cuda_api.h"
+#include "gpu_program.h"
+
+namespace ebb {
+namespace {
+
+class GpuRuntimeTest : public testing::Test {
+ protected:
+  void SetUp() override { soft::reset(); }
+  void TearDown() override {
+    runtime_.reset();
+    for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
+    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
+    EXPECT_EQ(soft::live().total(), 0u);
+    soft::reset();
+  }
+  void open(const Options& options) { runtime_ = DeviceRuntime::open(options); }
+  void* stream() {
+    void* made = nullptr;
+    EXPECT_EQ(soft::new_stream(&made), 0);
+    streams_.push_back(made);
+    return made;
+  }
+  void write(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
+    EXPECT_EQ(run_kernel(*runtime_, on, 1, {{data, bytes, true}}, [=] { write_words(data, bytes, seed); }), 0);
+  }
+  void check(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
+    auto* const wrong = &wrong_;
+    EXPECT_EQ(run_kernel(*runtime_, on, 2, {{data, bytes, false}}, [=] { check_words(data, bytes, seed, 0, wrong); }),
+              0);
+  }
+  // Writes `count` tensors of so many bytes, and reads them back in the same order, twice.
+  void cycle(std::size_t count, std::size_t bytes) {
+    void* const on = stream();
+    std::vector<void*> tensors;
+    for (std::size_t i = 0; i < count; ++i) {
+      tensors.push_back(runtime_->allocate(bytes));
+      write(on, tensors.back(), bytes, i);
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < count; ++i) check(on, tensors[i], bytes, i);
+    }
+    runtime_->synchronize();
+    EXPECT_EQ(wrong_, 0u);
+    for (void* tensor : tensors) runtime_->deallocate_on(tensor, on);
+  }
+  std::string refusal(const Options& options) {
+    try {
+      DeviceRuntime::open(options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::shared_ptr<DeviceRuntime> runtime_;
+  std::vector<void*> streams_;
+  std::atomic<std::uint64_t> wrong_{0};
+};
+
+TEST_F(GpuRuntimeTest, FitsInDeviceMemory) {
+  open(gpu_options(16, 8));
+  cycle(4, 2 * kGpuBlock);
+  EXPECT_EQ(runtime_->stats().evicted_bytes, 0u);
+}
+
+TEST_F(GpuRuntimeTest, LargerThanDeviceMemory) {
+  open(gpu_options(8, 64));
+  cycle(16, 2 * kGpuBlock);
+  EXPECT_GT(runtime_->stats().evicted_bytes, 16 * kGpuBlock);
+  EXPECT_EQ(runtime_->stats().resident_bytes, 8 * kGpuBlock);
+}
+
+TEST_F(GpuRuntimeTest, LargerThanDeviceAndHostMemory) {
+  open(gpu_options(8, 6));
+  cycle(24, kGpuBlock);
+  EXPECT_GT(runtime_->stats().flash_bytes + runtime_->stats().evicted_bytes, 16 * kGpuBlock);
+}
+
+TEST_F(GpuRuntimeTest, WithoutHostTier) {
+  open(gpu_options(8, 0));
+  cycle(24, kGpuBlock);
+}
+
+TEST_F(GpuRuntimeTest, SmallTensorsShareBlocks) {
+  open(gpu_options(8, 4));
+  cycle(200, 4096);
+}
+
+TEST_F(GpuRuntimeTest, RuntimeOpenDispatches) {
+  const std::shared_ptr<Runtime> runtime = Runtime::open(gpu_options(8, 4));
+  EXPECT_NE(dynamic_cast<DeviceRuntime*>(runtime.get()), nullptr);
+  EXPECT_NE(runtime->description().find("software device"), std::string::npos);
+  void* const data = runtime->allocate(100);
+  EXPECT_TRUE(runtime->manages(data));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 512, 0u);
+  const Access access{data, 100, data};
+  const std::uint64_t ticket = runtime->announce(3, {&access, 1});
+  EXPECT_NE(ticket, 0u);
+  runtime->retire(ticket);
+  runtime->step();
+  runtime->deallocate(data);
+  EXPECT_EQ(runtime->stats().live_bytes, 0u);
+}
+
+TEST_F(GpuRuntimeTest, ForesightFollowsIterations) {
+  Options options = gpu_options(8, 16);
+  options.policy = "foresight";
+  open(options);
+  void* const on = stream();
+  std::vector<void*> weights;
+  for (std::size_t i = 0; i < 12; ++i) {
+    weights.push_back(runtime_->allocate(kGpuBlock));
+    write(on, weights.back(), kGpuBlock, i);
+  }
+  for (int iteration = 0; iteration < 6; ++iteration) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      void* const activation = runtime_->allocate(kGpuBlock);
+      write(on, activation, kGpuBlock, 100 + i);
+      check(on, weights[i], kGpuBlock, i);
+      check(on, activation, kGpuBlock, 100 + i);
+      runtime_->deallocate_on(activation, on);
+    }
+    runtime_->step();
+  }
+  runtime_->synchronize();
+  EXPECT_EQ(wrong_, 0u);
+  EXPECT_EQ(runtime_->stats().steps, 6u);
+}
+
+TEST_F(GpuRuntimeTest, MemoryGoesFromStreamToStream) {
+  open(gpu_options(8, 4));
+  void* const one = stream();
+  void* const two = stream();
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    void* const a = runtime_->allocate(3 * kGpuBlock / 2);
+    write(one, a, 3 * kGpuBlock / 2, i);
+    check(one, a, 3 * kGpuBlock / 2, i);
+    runtime_->deallocate_on(a, one);
+    // Whoever has it next is in another stream, and nothing but the runtime orders the two.
+    void* const b = runtime_->allocate(3 * kGpuBlock / 2);
+    write(two, b, 3 * kGpuBlock / 2, i + 1000);
+    check(two, b, 3 * kGpuBlock / 2, i + 1000);
+    runtime_->deallocate_on(b, two);
+  }
+  runtime_->synchronize();
+  EXPECT_EQ(wrong_, 0u);
+}
+
+TEST_F(GpuRuntimeTest, MoreStreamsThanLines) {
+  open(gpu_options(8, 4));
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    void* const on = stream();
+    void* const data = runtime_->allocate(kGpuBlock);
+    write(on, data, kGpuBlock, i);
+    check(on, data, kGpuBlock, i);
+    runtime_->deallocate_on(data, on);
+  }
+  runtime_->synchronize();
+  EXPECT_EQ(wrong_, 0u);
+}
+
+TEST_F(GpuRuntimeTest, NestedLaunches) {
+  open(gpu_options(8, 8));
+  void* const on = stream();
+  void* const outer = runtime_->allocate(4 * kGpuBlock);
+  const Access access{outer, 4 * kGpuBlock, outer};
+  const std::uint64_t ticket = runtime_->announce_on(on, 9, {&access, 1});
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    void* const inner = runtime_->allocate(2 * kGpuBlock);
+    write(on, inner, 2 * kGpuBlock, i);
+    check(on, inner, 2 * kGpuBlock, i);
+    runtime_->deallocate_on(inner, on);
+  }
+  // What the outer one announced is still there.
+  const soft::Touch touch{outer, 4 * kGpuBlock, true};
+  EXPECT_EQ(soft::launch(on, {&touch, 1}, [=] { write_words(outer, 4 * kGpuBlock, 5); }), 0);
+  runtime_->retire(ticket);
+  check(on, outer, 4 * kGpuBlock, 5);
+  runtime_->synchronize();
+  EXPECT_EQ(wrong_, 0u);
+}
+
+TEST_F(GpuRuntimeTest, ThreadsWithStreamsOfTheirOwn) {
+  open(gpu_options(16, 16));
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    void* const on = stream();
+    threads.emplace_back([this, on, t] {
+      std::vector<void*> tensors;
+      for (std::uint64_t i = 0; i < 12; ++i) {
+        tensors.push_back(runtime_->allocate(kGpuBlock));
+        write(on, tensors.back(), kGpuBlock, t * 100 + i);
+      }
+      for (std::uint64_t i = 0; i < 12; ++i) check(on, tensors[i], kGpuBlock, t * 100 + i);
+      for (void* tensor : tensors) runtime_->deallocate_on(tensor, on);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  runtime_->synchronize();
+  EXPECT_EQ(wrong_, 0u);
+}
+
+TEST_F(GpuRuntimeTest, LaunchLargerThanDeviceMemoryIsRefused) {
+  open(gpu_options(8, 32));
+  void* const on = stream();
+  void* const large = runtime_->allocate(12 * kGpuBlock);
+  const Access access{large, 12 * kGpuBlock, large};
+  try {
+    runtime_->announce_on(on, 1, {&access, 1});
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::kNoMemory);
+    EXPECT_NE(std::string(error.what()).find("--device-memory"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(runtime_->announce(1, {&access, 1}), 0u);
+  EXPECT_FALSE(runtime_->failure().empty());
+  // In parts it works.
+  for (std::size_t i = 0; i < 12; ++i) {
+    auto* const part = static_cast<std::byte*>(large) + i * kGpuBlock;
+    EXPECT_EQ(run_kernel(*runtime_, on, 1, {{part, kGpuBlock, true, large}}, [=] { write_words(part, kGpuBlock, 3); }),
+              0);
+  }
+  runtime_->synchronize();
+}
+
+TEST_F(GpuRuntimeTest, AllocationBeyondAllTiersIsRefused) {
+  open(gpu_options(8, 4, "1MiB"));
+  try {
+    runtime_->allocate(100 * kGpuBlock);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::kNoMemory);
+    EXPECT_NE(std::string(error.what()).find("GPU memory"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(GpuRuntimeTest, StrictModeFindsWhatIsNotAnnounced) {
+  Options options = gpu_options(8, 4);
+  options.device_strict = true;
+  open(options);
+  void* const on = stream();
+  void* const data = runtime_->allocate(kGpuBlock);
+  write(on, data, kGpuBlock, 1);
+  check(on, data, kGpuBlock, 1);
+  runtime_->synchronize();
+  EXPECT_EQ(wrong_, 0u);
+  // In memory it is, but no launch has announced it.
+  EXPECT_EQ(soft::launch(on, {}, [=] { write_words(data, kGpuBlock, 2); }), 0);
+  EXPECT_EQ(soft::wait_for(on), cuda::kIllegalAddress);
+  const Access access{data, kGpuBlock, data};
+  try {
+    runtime_->announce_on(on, 7, {&access, 1});
+    ADD_FAILURE() << "the device is lost";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << error.what();
+  }
+  runtime_.reset();
+  soft::take_violations();
+  soft::reset();
+  streams_.clear();
+}
+
+TEST_F(GpuRuntimeTest, StrictModeRunsProgramsThatAnnounceAll) {
+  Options options = gpu_options(8, 6);
+  options.device_strict = true;
+  open(options);
+  cycle(24, kGpuBlock);
+}
+
+TEST_F(GpuRuntimeTest, LostDeviceIsToldAndNothingHangs) {
+  open(gpu_options(8, 4));
+  void* const on = stream();
+  void* const data = runtime_->allocate(4 * kGpuBlock);
+  write(on, data, 4 * kGpuBlock, 1);
+  soft::lose(cuda::kUncorrectable);
+  const Access access{data, kGpuBlock, data};
+  EXPECT_THROW(runtime_->synchronize(), Error);
+  EXPECT_THROW(static_cast<void>(runtime_->announce_on(on, 1, {&access, 1})), Error);
+  EXPECT_THROW(runtime_->allocate(kGpuBlock), Error);
+  EXPECT_EQ(runtime_->announce(1, {&access, 1}), 0u);
+  EXPECT_NE(runtime_->failure().find("CUDA_ERROR_ECC_UNCORRECTABLE"), std::string::npos) << runtime_->failure();
+  runtime_->deallocate_on(data, on);
+  runtime_.reset();
+  soft::take_violations();
+  soft::reset();
+  streams_.clear();
+}
+
+TEST_F(GpuRuntimeTest, ForkedChildIsRefused) {
+  open(gpu_options(8, 4));
+  void* const data = runtime_->allocate(kGpuBlock);
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      runtime_->allocate(kGpuBlock);
+    } catch (const Error& error) {
+      runtime_->deallocate(data);
+      ::_exit(error.status() == Status::kUnsupported ? 0 : 2);
+    }
+    ::_exit(1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  runtime_->deallocate(data);
+}
+
+TEST_F(GpuRuntimeTest, NonsenseIsRefusedWithTheRemedy) {
+  Options options = gpu_options(8, 4);
+  options.policy = "on_demand";
+  EXPECT_NE(refusal(options).find("page faults"), std::string::npos);
+  options = gpu_options(8, 4);
+  options.device_memory = kGpuBlock;
+  EXPECT_NE(refusal(options).find("--device-memory"), std::string::npos);
+  options = gpu_options(8, 4);
+  options.memory = kGpuBlock;
+  EXPECT_NE(refusal(options).find("--memory"), std::string::npos);
+  options = gpu_options(8, 4);
+  options.block_bytes = 3 * kKiB;
+  EXPECT_NE(refusal(options).find("power of two"), std::string::npos);
+  options = gpu_options(8, 4);
+  options.record = "trace.json";
+  EXPECT_NE(refusal(options).find("--record"), std::string::npos);
+  options = gpu_options(8, 4);
+  options.policy = "nonsense";
+  EXPECT_NE(refusal(options).find("foresight"), std::string::npos);
+}
+
+// Every call to the driver fails once, in turn: the runtime says so, or goes on; it never gives wrong data, never hangs
+// and never uses the device wrongly.
+TEST_F(GpuRuntimeTest, AnyCallMayFail) {
+  std::uint64_t refused = 0;
+  std::uint64_t nth = 1;
+  for (bool reached = true; reached; nth += 1 + nth / 6) {
+    soft::reset();
+    streams_.clear();
+    soft::fail_call(nth, nth % 2 == 0 ? cuda::kOutOfMemory : cuda::kInvalidValue);
+    wrong_ = 0;
+    try {
+      open(gpu_options(8, 3));
+      cycle(14, kGpuBlock);
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_FALSE(std::string(error.what()).empty());
+    }
+    runtime_.reset();
+    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << "call " << nth << ": " << violation;
+    EXPECT_EQ(wrong_, 0u) << "call " << nth;
+    reached = soft::calls() >= nth;
+  }
+  EXPECT_GT(refused, 10u);
+  EXPECT_GT(nth, 100u);
+  soft::reset();
+  streams_.clear();
+}
+
+}  // namespace
+}  // namespace ebb
