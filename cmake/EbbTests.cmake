@@ -48,7 +48,7 @@ function(ebb_folder_tests folder name)
   endforeach()
 endfunction()
 
-foreach(folder base port space alloc plan trace bound move runtime sim)
+foreach(folder base port space alloc plan trace bound move runtime sim array)
   ebb_folder_tests(${folder} ${folder})
 endforeach()
 # Scenarios: workload, faults and limits as data, run by the fuzzer of the core.
