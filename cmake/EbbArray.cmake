@@ -14,6 +14,7 @@ if(NOT DNNL_INCLUDE_DIR OR NOT DNNL_LIBRARY)
 endif()
 
 ebb_library(array DEPENDS base LIBRARIES ${HWY_LIBRARY})
+add_library(Ebbtide::array ALIAS ebb_array)
 target_include_directories(ebb_array SYSTEM PRIVATE ${HWY_INCLUDE_DIR} ${DNNL_INCLUDE_DIR})
 # Threads of oneDNN are those of OpenMP, which ThreadSanitizer does not understand: our own kernels serve there.
 if(NOT EBB_SANITIZE MATCHES "thread")

@@ -2,7 +2,8 @@
 
 import re
 
-VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h"}  # value headers of include/ebb: for everyone
+# Value headers of include/ebb: for everyone.
+VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h"}
 CORE = {"base", "port", "space", "alloc", "plan", "move"}
 EVERYTHING = CORE | {"runtime", "trace", "bound", "mirror", "sim", "array", "facade", "drivers"}
 
