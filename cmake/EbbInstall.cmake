@@ -1,7 +1,7 @@
 # `cmake --install build/release`: bin/ebb, one libebb.a with everything in it, the public headers, a CMake package
 # (find_package(Ebbtide), target Ebbtide::ebb), and the Python package where an installed `ebb` looks for it.
 get_property(ebb_parts GLOBAL PROPERTY EBB_STATIC_TARGETS)
-list(REMOVE_ITEM ebb_parts ebb_sim ebb_bound)
+list(REMOVE_ITEM ebb_parts ebb_sim ebb_bound ebb_array)
 if(ebb_parts AND NOT EBB_SANITIZE)
   list(TRANSFORM ebb_parts REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE ebb_objects)
   add_library(ebb_archive STATIC ${ebb_objects})
@@ -9,6 +9,11 @@ if(ebb_parts AND NOT EBB_SANITIZE)
   target_include_directories(ebb_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(ebb_archive INTERFACE cxx_std_20)
   target_link_libraries(ebb_archive INTERFACE uring pthread z zstd ${CMAKE_DL_LIBS})
+  # Arrays are a library of their own: they bring Highway and oneDNN, which the runtime does not need.
+  add_library(ebb_array_archive STATIC $<TARGET_OBJECTS:ebb_array>)
+  set_target_properties(ebb_array_archive PROPERTIES OUTPUT_NAME ebb_array EXPORT_NAME array LINKER_LANGUAGE CXX)
+  target_link_libraries(ebb_array_archive INTERFACE ebb_archive hwy dnnl)
+  install(TARGETS ebb_array_archive EXPORT Ebbtide ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(TARGETS ebb_archive EXPORT Ebbtide ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT Ebbtide NAMESPACE Ebbtide:: FILE EbbtideConfig.cmake
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ebbtide)

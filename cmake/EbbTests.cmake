@@ -50,7 +50,7 @@ function(ebb_folder_tests folder name)
 endfunction()
 
 set(folders_of_one_thread base port space alloc plan trace bound move sim)
-set(folders_of_threads runtime stream)
+set(folders_of_threads runtime stream array)
 file(GLOB scenarios CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenario/*.json)
 if(EBB_SANITIZE MATCHES "thread")
   # The core has no threads: the sanitizer would find nothing there, slowly.

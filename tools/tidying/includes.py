@@ -2,7 +2,8 @@
 
 import re
 
-VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h"}  # value headers of include/ebb: for everyone
+# Value headers of include/ebb: for everyone.
+VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h"}
 CORE = {"base", "port", "space", "alloc", "plan", "move"}
 EVERYTHING = CORE | {"runtime", "stream", "trace", "bound", "mirror", "sim", "array", "facade", "drivers"}
 
@@ -26,7 +27,7 @@ ALLOWED = {
     "drivers/cuda": {"base", "port"},
     "drivers/opencl": {"base", "port"},
     "sim": {"base", "port", "plan"},
-    "array": {"facade"},
+    "array": {"facade", "base"},
     "adapters/torch": {"facade"},
     "cli": {"facade", "drivers", "sim", "plan", "trace", "bound", "base"},
     "tests": EVERYTHING,
@@ -42,6 +43,7 @@ SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conforma
        (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),
        (re.compile(r"^CL/"), ("src/drivers/opencl/",)),
        (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("adapters/torch/",)),
+       (re.compile(r"^(hwy|oneapi)/"), ("src/array/",)),
        (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/")),
        (re.compile(r"^(zlib|zstd)\.h"), ("src/trace/",)),
        (re.compile(r"^coin/"), ("src/bound/",))]

@@ -1,0 +1,190 @@
+// Building nodes within the limits, and keeping track of who lazily reads a piece of memory.
+#include "array/node.h"
+
+#include <algorithm>
+
+#include "array/kernels/kernel.h"
+
+namespace ebb {
+namespace array {
+namespace {
+
+std::mutex limits_mutex;
+CombineLimits limits_now;
+
+// What one input adds to an expression.
+void add_cost(Node& node, const Node& input) {
+  if (!input.is_leaf()) {
+    node.operators += input.operators;
+    node.arguments += input.arguments;
+    node.held_bytes += input.held_bytes;
+  } else {
+    ++node.arguments;
+    if (input.storage) node.held_bytes += input.shape->count * size_of(input.dtype());
+  }
+}
+
+void measure(Node& node) {
+  node.operators = 1;
+  node.arguments = 0;
+  node.held_bytes = 0;
+  for (const NodePtr& input : node.inputs) add_cost(node, *input);
+}
+
+// Evaluates lazy inputs, the most expensive first, until the expression is within the limits.
+void enforce_limits(Node& node) {
+  const CombineLimits limits = combine_limits();
+  measure(node);
+  while (node.operators > limits.operators || node.arguments > limits.arguments ||
+         (node.operators > 1 && node.held_bytes > limits.held_bytes)) {
+    Node* heaviest = nullptr;
+    NodePtr chosen;
+    for (const NodePtr& input : node.inputs) {
+      if (input->is_leaf() || (heaviest != nullptr && input->operators <= heaviest->operators)) continue;
+      heaviest = input.get();
+      chosen = input;
+    }
+    if (chosen == nullptr) return;  // all are memory: a single operator may read what it likes
+    forced_evaluations().fetch_add(1, std::memory_order_relaxed);
+    evaluate(chosen);
+    measure(node);
+  }
+}
+
+void register_readers(const NodePtr& node) {
+  for (const NodePtr& input : node->inputs) {
+    if (!input->storage) continue;
+    Storage& storage = *input->storage;
+    std::lock_guard lock(storage.pending_mutex);
+    auto& pending = storage.pending;
+    if (pending.size() >= storage.pending_prune_at) {
+      std::erase_if(pending, [](const std::weak_ptr<Node>& weak) {
+        const NodePtr strong = weak.lock();
+        return strong == nullptr || strong->is_leaf();
+      });
+      storage.pending_prune_at = std::max<std::size_t>(64, 2 * pending.size());
+    }
+    pending.push_back(node);
+  }
+}
+
+NodePtr finish(NodePtr node) {
+  node->ready.store(false, std::memory_order_relaxed);
+  node->storage = std::make_shared<Storage>();  // without memory yet; those who will read it are noted here
+  enforce_limits(*node);
+  register_readers(node);
+  return node;
+}
+
+template <typename T>
+void put(Node& node, T value) {
+  static_assert(sizeof(T) <= 8);
+  std::memcpy(node.scalar.data(), &value, sizeof(T));
+}
+
+}  // namespace
+
+NodePtr new_memory(ShapePtr shape) {
+  auto node = std::make_shared<Node>();
+  node->storage = allocate_storage(static_cast<std::size_t>(shape->count) * size_of(shape->dtype));
+  node->shape = std::move(shape);
+  return node;
+}
+
+NodePtr view_of(const NodePtr& base, ShapePtr shape, std::int64_t offset) {
+  auto node = std::make_shared<Node>();
+  node->storage = base->storage;
+  node->shape = std::move(shape);
+  node->offset = offset;
+  return node;
+}
+
+NodePtr new_scalar(double value, DType dtype, bool weak) {
+  auto node = std::make_shared<Node>();
+  node->kind = Kind::kScalar;
+  node->shape = intern("scalar", dtype, {});
+  node->weak = weak;
+  alignas(64) double in[kPad] = {value};
+  alignas(64) double registers[kPad] = {};
+  alignas(64) double wrapped[kPad] = {};
+  const Compute type = compute_of(dtype);
+  find_cast(Compute::kF64, type, size_of(dtype) == 2)(in, nullptr, nullptr, registers, kPad);
+  const Kernel wrap_kernel = find_wrap(dtype);
+  if (wrap_kernel != nullptr) wrap_kernel(registers, nullptr, nullptr, wrapped, kPad);
+  find_store(dtype)(wrap_kernel != nullptr ? wrapped : registers, node->scalar.data(), 1, 1);
+  return node;
+}
+
+NodePtr new_scalar_int(std::int64_t value, DType dtype) {
+  if (is_float(dtype)) return new_scalar(static_cast<double>(value), dtype, false);
+  auto node = std::make_shared<Node>();
+  node->kind = Kind::kScalar;
+  node->shape = intern("scalar", dtype, {});
+  alignas(8) std::int64_t in = dtype == DType::kBool ? value != 0 : value;
+  std::memcpy(node->scalar.data(), &in, size_of(dtype));  // little-endian: the low bytes
+  return node;
+}
+
+NodePtr new_elementwise(Op op, ShapePtr shape, std::vector<NodePtr> inputs) {
+  auto node = std::make_shared<Node>();
+  node->kind = Kind::kElementwise;
+  node->op = op;
+  // A part that is smaller than the result is computed once, not once per repetition.
+  for (const NodePtr& input : inputs) {
+    if (!input->is_leaf() && input->shape->count != shape->count) evaluate(input);
+  }
+  node->shape = std::move(shape);
+  node->inputs = std::move(inputs);
+  return finish(std::move(node));
+}
+
+NodePtr new_reduce(Reduce kind, ShapePtr shape, const Dims& dims, NodePtr input) {
+  auto node = std::make_shared<Node>();
+  node->kind = Kind::kReduce;
+  node->reduce = kind;
+  node->dims = dims;
+  node->shape = std::move(shape);
+  node->inputs.push_back(std::move(input));
+  return finish(std::move(node));
+}
+
+NodePtr cast_to(const NodePtr& node, DType dtype) {
+  if (node->dtype() == dtype) return node;
+  return new_elementwise(Op::kCast, intern("astype", dtype, node->shape->sizes), {node});
+}
+
+void evaluate_readers(Storage& storage) {
+  std::vector<std::weak_ptr<Node>> pending;
+  {
+    std::lock_guard lock(storage.pending_mutex);
+    pending.swap(storage.pending);
+  }
+  for (const auto& weak : pending) {
+    const NodePtr node = weak.lock();
+    if (node != nullptr && !node->is_leaf()) evaluate(node);
+  }
+}
+
+std::mutex& evaluation_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+std::atomic<std::uint64_t>& forced_evaluations() {
+  static std::atomic<std::uint64_t> count{0};
+  return count;
+}
+
+}  // namespace array
+
+void set_combine_limits(const CombineLimits& limits) {
+  std::lock_guard lock(array::limits_mutex);
+  array::limits_now = limits;
+}
+
+CombineLimits combine_limits() {
+  std::lock_guard lock(array::limits_mutex);
+  return array::limits_now;
+}
+
+}  // namespace ebb

@@ -1,0 +1,211 @@
+// Gathering, scattering and joining: whole runs of bytes are moved, whatever the type.
+#include <algorithm>
+#include <cstring>
+
+#include "array/executor.h"
+#include "array/node.h"
+
+namespace ebb {
+namespace {
+
+using array::invalid;
+
+// An array in C order as [outer, length, inner] around one dimension; inner in bytes.
+struct Split {
+  std::int64_t outer = 1, length = 1, inner_bytes = 1;
+};
+
+Split split(const Array& a, int dim) {
+  Split result;
+  for (int d = 0; d < a.rank(); ++d) {
+    (d < dim ? result.outer : d == dim ? result.length : result.inner_bytes) *= a.shape()[d];
+  }
+  result.inner_bytes *= static_cast<std::int64_t>(size_of(a.dtype()));
+  return result;
+}
+
+std::byte* memory(const Array& a) { return const_cast<std::byte*>(a.node()->data()); }
+
+// Positions in a dimension of `length`, checked; negative ones from the end.
+std::vector<std::int64_t> positions(const char* who, const Array& indices, std::int64_t length) {
+  if (!is_integer(indices.dtype())) invalid(who, std::string("indices must be integers, not ") + name(indices.dtype()));
+  std::vector<std::int64_t> result = indices.to_vector<std::int64_t>();
+  for (std::int64_t& index : result) {
+    if (index < -length || index >= length) {
+      invalid(who, "index " + std::to_string(index) + " of a dimension of size " + std::to_string(length));
+    }
+    if (index < 0) index += length;
+  }
+  return result;
+}
+
+}  // namespace
+
+Array take(const Array& a, const Array& indices, int dim) {
+  const int d = array::checked_dim("take", dim, a.rank());
+  if (indices.rank() != 1) invalid("take", "indices must have one dimension, not " + std::to_string(indices.rank()));
+  const auto chosen = positions("take", indices, a.size(d));
+  const Array source = a.contiguous().evaluate();
+  Dims sizes = a.shape();
+  sizes[d] = static_cast<std::int64_t>(chosen.size());
+  Array result = empty(sizes, a.dtype());
+  const Split from = split(source, d);
+  const auto count = static_cast<std::int64_t>(chosen.size());
+  const auto bytes = static_cast<std::size_t>(from.inner_bytes);
+  if (result.size() == 0) return result;
+  for (std::int64_t o = 0; o < from.outer; ++o) {
+    const std::byte* const in = memory(source) + o * from.length * from.inner_bytes;
+    std::byte* const out = memory(result) + o * count * from.inner_bytes;
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(out + i * from.inner_bytes, in + chosen[i] * from.inner_bytes, bytes);
+    }
+  }
+  return result;
+}
+
+Array take_along(const Array& a, const Array& indices, int dim) {
+  const int d = array::checked_dim("take_along_axis", dim, a.rank());
+  if (indices.rank() != a.rank()) invalid("take_along_axis", "indices must have as many dimensions as the array");
+  Dims sizes = array::broadcast_shapes(
+      "take_along_axis",
+      [&] {
+        Dims without = a.shape();
+        without[d] = 1;
+        return without;
+      }(),
+      indices.shape());
+  Dims source_sizes = sizes;
+  source_sizes[d] = a.size(d);
+  // The dimension last, so that each line is one run.
+  Dims order;
+  for (int k = 0; k < a.rank(); ++k) {
+    if (k != d) order.push_back(k);
+  }
+  order.push_back(d);
+  sizes[d] = indices.size(d);
+  const Array source = a.broadcast_to(source_sizes).permute(order).copy();
+  const Array where_from = indices.broadcast_to(sizes).permute(order);
+  const auto chosen = positions("take_along_axis", where_from, a.size(d));
+  Array result = empty(where_from.shape(), a.dtype());
+  const auto element = static_cast<std::int64_t>(size_of(a.dtype()));
+  const std::int64_t line = a.size(d), count = sizes[d];
+  for (std::int64_t i = 0; i < result.size(); ++i) {
+    std::memcpy(memory(result) + i * element, memory(source) + (i / count * line + chosen[i]) * element,
+                static_cast<std::size_t>(element));
+  }
+  Dims back(order.size());
+  for (std::size_t k = 0; k < order.size(); ++k) back[order[k]] = static_cast<std::int64_t>(k);
+  return result.permute(back);
+}
+
+Array scatter(const Array& a, const Array& indices, const Array& updates, int dim, bool add) {
+  const int d = array::checked_dim("scatter", dim, a.rank());
+  if (indices.rank() != 1) invalid("scatter", "indices must have one dimension");
+  const auto chosen = positions("scatter", indices, a.size(d));
+  Dims sizes = a.shape();
+  sizes[d] = static_cast<std::int64_t>(chosen.size());
+  const Array values = updates.astype(a.dtype()).broadcast_to(sizes);
+  Array result = a.copy();
+  if (!add) {
+    const Array rows = values.contiguous();
+    const Split to = split(result, d);
+    const auto count = static_cast<std::int64_t>(chosen.size());
+    for (std::int64_t o = 0; o < to.outer; ++o) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::memcpy(memory(result) + (o * to.length + chosen[i]) * to.inner_bytes,
+                    memory(rows) + (o * count + i) * to.inner_bytes, static_cast<std::size_t>(to.inner_bytes));
+      }
+    }
+    return result;
+  }
+  for (std::size_t i = 0; i < chosen.size(); ++i) {  // in their order: an index may come twice
+    Array row = result.select(d, chosen[i]);
+    row.assign(row + values.select(d, static_cast<std::int64_t>(i)));
+  }
+  return result;
+}
+
+Array concatenate(const std::vector<Array>& arrays, int dim) {
+  if (arrays.empty()) invalid("concatenate", "needs at least one array");
+  const int d = array::checked_dim("concatenate", dim, arrays[0].rank());
+  Dims sizes = arrays[0].shape();
+  DType dtype = arrays[0].dtype();
+  sizes[d] = 0;
+  for (const Array& a : arrays) {
+    Dims same = a.shape();
+    if (a.rank() == arrays[0].rank()) same[d] = sizes[d];
+    if (same != sizes) {
+      invalid("concatenate", "shapes " + array::to_text(arrays[0].shape()) + " and " + array::to_text(a.shape()) +
+                                 " differ beside dimension " + std::to_string(d));
+    }
+    sizes[d] += a.size(d);
+    dtype = promote(dtype, a.dtype());
+  }
+  Array result = empty(sizes, dtype);
+  std::int64_t at = 0;
+  for (const Array& a : arrays) {
+    Array part = result.slice(d, {at, at + a.size(d), 1});
+    if (part.size() > 0) part.assign(a);
+    at += a.size(d);
+  }
+  return result;
+}
+
+Array stack(const std::vector<Array>& arrays, int dim) {
+  if (arrays.empty()) invalid("stack", "needs at least one array");
+  const int d = array::checked_dim("stack", dim, arrays[0].rank() + 1);
+  std::vector<Array> expanded;
+  for (const Array& a : arrays) {
+    if (a.shape() != arrays[0].shape()) {
+      invalid("stack", "shapes " + array::to_text(arrays[0].shape()) + " and " + array::to_text(a.shape()) + " differ");
+    }
+    expanded.push_back(a.expand_dims(d));
+  }
+  return concatenate(expanded, d);
+}
+
+std::vector<Array> nonzero(const Array& a) {
+  if (a.rank() == 0) invalid("nonzero", "a 0-d array has no dimensions");
+  const auto flags = a.astype(DType::kBool).to_vector<bool>();
+  std::vector<std::vector<std::int64_t>> found(a.rank());
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (!flags[i]) continue;
+    auto rest = static_cast<std::int64_t>(i);
+    for (int d = a.rank() - 1; d >= 0; --d) {
+      found[d].push_back(rest % a.shape()[d]);
+      rest /= a.shape()[d];
+    }
+  }
+  std::vector<Array> result;
+  for (const auto& one : found) result.push_back(from_vector(one, {static_cast<std::int64_t>(one.size())}));
+  return result;
+}
+
+namespace {
+
+// The array with the dimensions of `mask` as one, and the positions in that where it is true.
+std::pair<Dims, Array> masked(const char* who, const Array& a, const Array& mask) {
+  if (mask.dtype() != DType::kBool) invalid(who, std::string("the mask must be bool, not ") + name(mask.dtype()));
+  const auto covered = static_cast<std::ptrdiff_t>(mask.rank());
+  if (mask.rank() > a.rank() || !std::equal(mask.shape().begin(), mask.shape().end(), a.shape().begin())) {
+    invalid(who, "mask " + array::to_text(mask.shape()) + " does not fit " + array::to_text(a.shape()));
+  }
+  Dims sizes{mask.size()};
+  sizes.insert(sizes.end(), a.shape().begin() + covered, a.shape().end());
+  return {sizes, nonzero(mask.contiguous().reshape({mask.size()}))[0]};
+}
+
+}  // namespace
+
+Array masked_select(const Array& a, const Array& mask) {
+  const auto [sizes, rows] = masked("masked_select", a, mask);
+  return take(a.reshape(sizes), rows, 0);
+}
+
+void masked_assign(Array& a, const Array& mask, const Array& values) {
+  const auto [sizes, rows] = masked("masked_assign", a, mask);
+  const Array source = a.evaluate().copy().reshape(sizes);
+  a.assign(scatter(source, rows, values, 0).reshape(a.shape()));
+}
+
+}  // namespace ebb

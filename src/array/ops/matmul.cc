@@ -1,0 +1,158 @@
+// matmul: shapes and batches here; the product of two matrices by oneDNN (f32), or by our own kernel.
+#include <algorithm>
+
+#include "array/executor.h"
+#include "array/kernels/matmul_kernels.h"
+#include "array/node.h"
+#include "array/pass/pass.h"
+
+#ifdef EBB_ARRAY_ONEDNN
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
+namespace ebb {
+namespace {
+
+using array::invalid;
+
+// The strides of the last two dimensions of an operand.
+struct Matrix {
+  const std::byte* data;
+  std::int64_t row_stride, column_stride;
+};
+
+struct Product {
+  std::int64_t rows, depth, columns;
+  DType dtype;
+};
+
+Dims batch_of(const Dims& sizes) { return {sizes.begin(), sizes.end() - 2}; }
+
+DType product_type(DType dtype) {
+  if (dtype == DType::kBool) invalid("matmul", "bool has no products; convert with astype()");
+  return is_float(dtype)            ? (dtype == DType::kF64 ? dtype : DType::kF32)
+         : is_signed_integer(dtype) ? DType::kI64
+                                    : DType::kU64;
+}
+
+#ifdef EBB_ARRAY_ONEDNN
+// Whether BLAS can read it: one of the strides is 1, the other at least as long as a line.
+bool is_blas(const Matrix& m, std::int64_t rows, std::int64_t columns) {
+  return (m.column_stride == 1 && m.row_stride >= std::max<std::int64_t>(columns, 1)) ||
+         (m.row_stride == 1 && m.column_stride >= std::max<std::int64_t>(rows, 1));
+}
+
+bool multiply_onednn(const Matrix& a, const Matrix& b, std::byte* c, const Product& product) {
+  if (product.dtype != DType::kF32 || !is_blas(a, product.rows, product.depth) ||
+      !is_blas(b, product.depth, product.columns)) {
+    return false;
+  }
+  const bool ta = a.column_stride != 1, tb = b.column_stride != 1;
+  const dnnl_status_t status =
+      dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', product.rows, product.columns, product.depth, 1.0f,
+                 reinterpret_cast<const float*>(a.data), ta ? a.column_stride : a.row_stride,
+                 reinterpret_cast<const float*>(b.data), tb ? b.column_stride : b.row_stride, 0.0f,
+                 reinterpret_cast<float*>(c), product.columns);
+  if (status != dnnl_success) {
+    throw Error(Status::kNoMemory, "matmul: oneDNN failed with status " + std::to_string(static_cast<int>(status)));
+  }
+  return true;
+}
+#else
+bool multiply_onednn(const Matrix&, const Matrix&, std::byte*, const Product&) { return false; }
+#endif
+
+void multiply_own(const Matrix& a, const std::byte* b, std::byte* c, const Product& product) {
+  const auto element = static_cast<std::int64_t>(size_of(product.dtype));
+  const std::int64_t work = std::max<std::int64_t>(1, product.depth * product.columns);
+  const std::int64_t per_task = std::clamp<std::int64_t>((1 << 18) / work, 1, std::max<std::int64_t>(product.rows, 1));
+  array::run_tasks((product.rows + per_task - 1) / per_task, [&](std::int64_t task) {
+    const std::int64_t row = task * per_task;
+    array::multiply_block(
+        {a.data + row * a.row_stride * element, b, c + row * product.columns * element,
+         std::min(per_task, product.rows - row), product.depth, product.columns, a.row_stride, a.column_stride},
+        array::compute_of(product.dtype));
+  });
+}
+
+// The matrix of batch number `index` in an operand whose batch dimensions broadcast to `batch`.
+Matrix matrix_at(const Array& operand, const Dims& batch, std::int64_t index) {
+  const array::ShapeInfo& shape = *operand.node()->shape;
+  const std::size_t rank = shape.sizes.size(), own = rank - 2;
+  std::int64_t offset = 0;
+  for (std::size_t d = batch.size(); d-- > 0;) {
+    const std::int64_t at = index % batch[d];
+    index /= batch[d];
+    const std::size_t missing = batch.size() - own;
+    if (d >= missing && shape.sizes[d - missing] != 1) offset += at * shape.strides[d - missing];
+  }
+  const auto element = static_cast<std::int64_t>(size_of(shape.dtype));
+  return {operand.node()->data() + offset * element, shape.strides[rank - 2], shape.strides[rank - 1]};
+}
+
+// Whether the right operand can be used as it lies: our own kernel needs it in C order, oneDNN reads transposed ones.
+bool readable(const Array& left, const Array& right, const Product& product) {
+  const Matrix b = matrix_at(right, {}, 0);
+  if (b.column_stride == 1 && b.row_stride == product.columns) return true;
+#ifdef EBB_ARRAY_ONEDNN
+  return product.dtype == DType::kF32 && is_blas(b, product.depth, product.columns) &&
+         is_blas(matrix_at(left, {}, 0), product.rows, product.depth);
+#else
+  static_cast<void>(left);
+  return false;
+#endif
+}
+
+// Keeps what a product reads and writes in memory while it runs.
+void multiply_batches(const Array& a, const Array& b, const Array& result, const Dims& batch, const Product& product) {
+  array::AccessList accesses(0x6D61746D756Cull, "array matmul");
+  for (const Array* one : {&a, &b, &result}) {
+    accesses.add(one->node()->storage.get(), one->node()->data(), *one->node()->shape, false, one == &result);
+  }
+  std::int64_t count = 1;
+  for (std::int64_t size : batch) count *= size;
+  const std::int64_t bytes = product.rows * product.columns * static_cast<std::int64_t>(size_of(product.dtype));
+  auto* const out = const_cast<std::byte*>(result.node()->data());
+  array::run_pass(accesses.finish(), 1, [&](std::int64_t) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Matrix left = matrix_at(a, batch, i), right = matrix_at(b, batch, i);
+      if (multiply_onednn(left, right, out + i * bytes, product)) continue;
+      multiply_own(left, right.data, out + i * bytes, product);
+    }
+  });
+}
+
+}  // namespace
+
+Array matmul(const Array& a, const Array& b) {
+  if (a.rank() == 0 || b.rank() == 0) invalid("matmul", "a 0-d array is no matrix; multiply with *");
+  const DType type = promote(a.dtype(), b.dtype());
+  const DType inner = product_type(type);
+  if (a.rank() == 1 && b.rank() == 1) {
+    if (a.size() != b.size()) {
+      invalid("matmul", "vectors of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) + " elements");
+    }
+    return sum(a.astype(inner) * b.astype(inner)).astype(type);
+  }
+  if (a.rank() == 1) return matmul(a.expand_dims(0), b).squeeze({-2});
+  if (b.rank() == 1) return matmul(a, b.expand_dims(1)).squeeze({-1});
+  const Product product{a.size(-2), a.size(-1), b.size(-1), inner};
+  if (product.depth != b.size(-2)) {
+    invalid("matmul", "the last size of " + array::to_text(a.shape()) + " is not the one before last of " +
+                          array::to_text(b.shape()));
+  }
+  const Dims batch = array::broadcast_shapes("matmul", batch_of(a.shape()), batch_of(b.shape()));
+  Dims sizes = batch;
+  sizes.push_back(product.rows);
+  sizes.push_back(product.columns);
+  const Array result = empty(sizes, inner);
+  if (result.size() == 0) return result.astype(type);
+  if (product.depth == 0) return full(sizes, 0.0, type);
+  const Array left = a.astype(inner).evaluate();
+  Array right = b.astype(inner).evaluate();
+  if (!readable(left, right, product)) right = right.copy();
+  multiply_batches(left, right, result, batch, product);
+  return result.astype(type);
+}
+
+}  // namespace ebb

@@ -1,0 +1,43 @@
+// Program: a combined operator: the elementwise part of an expression as a list of kernels over registers. Immutable
+// and interned: an expression of the same form, whatever its arrays, finds its program made.
+//
+// Invariant: values are numbered operands first, then registers; an instruction writes no value that it reads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "array/kernels/kernel.h"
+#include "array/node.h"
+
+namespace ebb::array {
+
+struct Instruction {
+  Kernel kernel;
+  std::uint16_t a, b, c, out;  // values; those that the kernel does not take are 0
+};
+
+struct Program {
+  std::vector<Instruction> instructions;
+  std::vector<DType> operands;
+  int registers = 0;
+  std::uint16_t result = 0;
+  DType dtype = DType::kF32;  // of the result
+  std::uint32_t operators = 0;
+  std::uint64_t identity = 0;  // a hash of its form
+};
+
+// A program and the nodes that its operands are, in order.
+struct Combined {
+  std::shared_ptr<const Program> program;
+  std::vector<NodePtr> operands;
+};
+
+// The elementwise expression that ends in `root`; everything else that it needs must have been evaluated.
+Combined combine(const NodePtr& root);
+// Lazy nodes inside the expression of `root` that are no elementwise operators: they run before it.
+std::vector<NodePtr> needed_first(const NodePtr& root);
+CacheStats program_cache_stats();
+
+}  // namespace ebb::array
