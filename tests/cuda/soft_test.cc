@@ -47,6 +47,11 @@ class SoftCuda : public testing::Test {
     const soft::Touch touch{data, bytes, true};
     return soft::launch(stream, {&touch, 1}, [=] { std::memset(data, value, bytes); });
   }
+  // Says that it writes, and does not: the race is found all the same, and a sanitizer has nothing to find.
+  int claim(void* stream, std::size_t offset, std::size_t bytes) {
+    const soft::Touch touch{at(offset), bytes, true};
+    return soft::launch(stream, {&touch, 1}, [] {});
+  }
   bool complained(const std::string& word) {
     for (const std::string& violation : soft::take_violations()) {
       if (violation.find(word) != std::string::npos) return true;
@@ -63,15 +68,15 @@ class SoftCuda : public testing::Test {
 };
 
 TEST_F(SoftCuda, FindsWorkThatNothingOrders) {
-  EXPECT_EQ(write(first_, 0, kBytes), kSuccess);
-  EXPECT_EQ(write(second_, kBytes / 2, 64), kSuccess);
+  EXPECT_EQ(claim(first_, 0, kBytes), kSuccess);
+  EXPECT_EQ(claim(second_, kBytes / 2, 64), kSuccess);
   EXPECT_TRUE(complained("race"));
 }
 
 TEST_F(SoftCuda, FindsRacesOfCopies) {
   void* host = nullptr;
   ASSERT_EQ(api_.host_allocate(&host, kBytes, 0), kSuccess);
-  EXPECT_EQ(write(first_, 0, kBytes), kSuccess);
+  EXPECT_EQ(claim(first_, 0, kBytes), kSuccess);
   EXPECT_EQ(api_.copy_out(host, space_, kBytes, static_cast<Stream>(second_)), kSuccess);
   EXPECT_TRUE(complained("race"));
   EXPECT_EQ(soft::order(second_, first_), kSuccess);
@@ -91,8 +96,8 @@ TEST_F(SoftCuda, AcceptsWhatIsOrdered) {
   EXPECT_EQ(write(first_, 0, kBytes), kSuccess);
   // Neighbours.
   EXPECT_EQ(soft::wait_for(first_), kSuccess);
-  EXPECT_EQ(write(first_, 0, 64), kSuccess);
-  EXPECT_EQ(write(second_, 64, 64), kSuccess);
+  EXPECT_EQ(write(first_, 0, 512), kSuccess);
+  EXPECT_EQ(write(second_, 512, 512), kSuccess);
   EXPECT_TRUE(soft::take_violations().empty());
 }
 
@@ -138,13 +143,13 @@ TEST_F(SoftCuda, OneFrameAtTwoAddressesIsTheSameMemory) {
   EXPECT_EQ(soft::wait_for(second_), kSuccess);
   EXPECT_EQ(seen, std::byte{42});
   // And what touches both at once races.
-  EXPECT_EQ(write(first_, 0, 64), kSuccess);
-  EXPECT_EQ(write(second_, kBytes, 64), kSuccess);
+  EXPECT_EQ(claim(first_, 0, 64), kSuccess);
+  EXPECT_EQ(claim(second_, kBytes, 64), kSuccess);
   EXPECT_TRUE(complained("race"));
 }
 
 TEST_F(SoftCuda, FindsUnmappingInUse) {
-  EXPECT_EQ(write(first_, 0, 64), kSuccess);
+  EXPECT_EQ(claim(first_, 0, 64), kSuccess);
   EXPECT_EQ(api_.unmap(space_, kBytes), kSuccess);  // the host does not know that it is over, whether or not it is
   EXPECT_TRUE(complained("unmapped"));
 }

@@ -46,7 +46,7 @@ GpuRuntime::GpuRuntime(const Options& options, Parts parts)
 }
 
 GpuRuntime::~GpuRuntime() {
-  if (::getpid() != process_) {
+  if (in_child()) {
     // A child has neither the thread nor the device: their handles are forgotten.
     new (&mover_) std::thread();
     static_cast<void>(flash_.release());
@@ -60,18 +60,22 @@ GpuRuntime::~GpuRuntime() {
   static_cast<void>(timelines_->wait_here(timelines_->all()));
 }
 
-bool GpuRuntime::usable() const { return ::getpid() == process_ && device_->failure().empty(); }
+// Of a parent's lock nobody knows in a child who holds it: asked before it is taken.
+bool GpuRuntime::in_child() const { return ::getpid() != process_; }
 
-void GpuRuntime::check_usable() const {
-  if (::getpid() != process_) {
+void GpuRuntime::check_process() const {
+  if (in_child()) {
     throw Error(Status::kUnsupported,
                 "a forked process cannot use the GPU of its parent: start workers with spawn or forkserver");
   }
+}
+
+void GpuRuntime::check_device() const {
   if (!device_->failure().empty()) throw Error(Status::kIoError, device_->failure());
 }
 
 void GpuRuntime::fail(Status status) const {
-  check_usable();
+  check_device();
   if (status == Status::kNoMemory) {
     throw Error(status,
                 "the GPU has no memory left for what keeps track of its memory: give less with --device-memory "
@@ -84,10 +88,11 @@ void GpuRuntime::fail(Status status) const {
 }
 
 void* GpuRuntime::allocate(std::size_t bytes) {
-  if (bytes > device_->bytes()) out_of_memory(bytes);
+  check_process();
   const std::size_t rounded = std::max<std::size_t>((bytes + kAlignment - 1) / kAlignment, 1) * kAlignment;
   const Lock lock(mutex_);
-  check_usable();
+  check_device();
+  if (bytes > device_->bytes()) out_of_memory(bytes);
   std::uint64_t offset = 0;
   if (core_.allocate(rounded, offset) != Status::kOk) out_of_memory(bytes);
   const BlockRange blocks = core_.blocks_of(offset, rounded);
@@ -100,7 +105,7 @@ void* GpuRuntime::allocate(std::size_t bytes) {
 }
 
 void GpuRuntime::deallocate_on(void* data, Stream stream) noexcept {
-  if (data == nullptr || ::getpid() != process_) return;
+  if (data == nullptr || in_child()) return;
   const Lock lock(mutex_);
   const std::uint64_t offset = offset_of(data);
   const BlockRange blocks = core_.blocks_of(offset, core_.allocation_bytes(offset));
@@ -116,7 +121,7 @@ void GpuRuntime::deallocate_on(void* data, Stream stream) noexcept {
     }
   }
   core_.deallocate(offset);
-  if (!core_.engine().idle() && usable()) advance();
+  if (!core_.engine().idle() && device_->failure().empty()) advance();
   changed_.notify_all();
 }
 
@@ -165,6 +170,7 @@ std::uint64_t GpuRuntime::announce(std::uint64_t op, std::span<const Access> acc
     return announce_on(nullptr, op, accesses);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ebb: %s\n", error.what());
+    if (in_child()) return 0;
     const Lock lock(mutex_);
     if (refused_.empty()) refused_ = error.what();
     return 0;
@@ -172,17 +178,17 @@ std::uint64_t GpuRuntime::announce(std::uint64_t op, std::span<const Access> acc
 }
 
 std::uint64_t GpuRuntime::announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) {
+  check_process();
   const std::vector<Core::Range> ranges = ranges_of(accesses);
   if (ranges.empty()) return 0;
   Lock lock(mutex_);
-  check_usable();
   return begin_launch(lock, stream, op, ranges);
 }
 
 std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t op,
                                        std::span<const Core::Range> ranges) {
   if (!changed_.wait_for(lock, kFlashMax, [&] { return !bringing_; })) fail(Status::kBusy);
-  check_usable();
+  check_device();
   const std::uint64_t now_ns = monotonic_ns();
   if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
   Launch launch;
@@ -251,7 +257,7 @@ void GpuRuntime::bring(Lock& lock, std::span<const BlockIndex> blocks) {
   }
   stalls_.end(monotonic_ns());
   if (refusal.empty()) return;
-  check_usable();
+  check_device();
   if (refusal == "lost") {
     throw Error(Status::kCorrupt, "what a launch needs cannot be read back from flash in '" + flash_directory_ +
                                       "': its data is lost. Check the disk");
@@ -269,11 +275,11 @@ void GpuRuntime::order(Launch& launch) {
     fences.add(frames_.before(launch.frames.back()));
   }
   if (const Status status = timelines_->wait(launch.line, fences); status != Status::kOk) fail(status);
-  check_usable();
+  check_device();
 }
 
 void GpuRuntime::retire(std::uint64_t ticket) noexcept {
-  if (ticket == 0 || ::getpid() != process_) return;
+  if (ticket == 0 || in_child()) return;
   const Lock lock(mutex_);
   const auto found =
       std::find_if(running_.begin(), running_.end(), [&](const Launch& launch) { return launch.ticket == ticket; });
@@ -301,7 +307,7 @@ void GpuRuntime::end_launch(Launch& launch) {
 }
 
 void GpuRuntime::step() noexcept {
-  if (::getpid() != process_) return;
+  if (in_child()) return;
   const Lock lock(mutex_);
   const std::uint64_t now = monotonic_ns();
   if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
@@ -311,12 +317,14 @@ void GpuRuntime::step() noexcept {
 }
 
 void GpuRuntime::synchronize() {
+  check_process();
   const Lock lock(mutex_);
-  check_usable();
+  check_device();
   if (const Status status = timelines_->wait_here(timelines_->all()); status != Status::kOk) fail(status);
 }
 
 std::string GpuRuntime::failure() const {
+  if (in_child()) return "a forked process cannot use the GPU of its parent";
   const Lock lock(mutex_);
   return device_->failure().empty() ? refused_ : device_->failure();
 }
@@ -349,6 +357,7 @@ Stats GpuRuntime::read_stats() const {
 }
 
 Stats GpuRuntime::stats() const {
+  if (in_child()) return {};
   const Lock lock(mutex_);
   return read_stats();
 }

@@ -69,8 +69,9 @@ class GpuRuntime final : public DeviceRuntime {
   std::uint64_t offset_of(const void* data) const {
     return reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(device_->base());
   }
-  bool usable() const;
-  void check_usable() const;
+  bool in_child() const;
+  void check_process() const;
+  void check_device() const;
   std::vector<Core::Range> ranges_of(std::span<const Access> accesses) const;
   std::vector<BlockIndex> blocks_of(std::span<const Core::Range> ranges) const;
   void advance();

@@ -24,7 +24,7 @@ struct Clock {
 
 class Shadow {
  public:
-  static constexpr std::size_t kGranule = 64;
+  static constexpr std::size_t kGranule = 512;  // what allocations are aligned to
 
   explicit Shadow(std::size_t bytes) : bytes_(bytes) {}
   // Work of `stream`, which comes after all in `before` and has the number `now`, touches these bytes. Returns the
