@@ -57,5 +57,5 @@ format: ## apply the layout of .clang-format
 	$(CXX_FILES) | xargs -r clang-format -i
 
 clean: ## remove what was built, but not .venv
-	rm -rf build adapters/torch/ebbtide/_C.*.so
+	rm -rf build adapters/torch/ebbtide/_C.*.so adapters/torch/ebbtide/_array.*.so
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

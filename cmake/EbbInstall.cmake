@@ -12,7 +12,7 @@ if(ebb_parts AND NOT EBB_SANITIZE)
   # Arrays are a library of their own: they bring Highway and oneDNN, which the runtime does not need.
   add_library(ebb_array_archive STATIC $<TARGET_OBJECTS:ebb_array>)
   set_target_properties(ebb_array_archive PROPERTIES OUTPUT_NAME ebb_array EXPORT_NAME array LINKER_LANGUAGE CXX
-                                                     ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/install)
+                        ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/archive) # the one of the build has this name too
   target_link_libraries(ebb_array_archive INTERFACE ebb_archive hwy dnnl)
   install(TARGETS ebb_array_archive EXPORT Ebbtide ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(TARGETS ebb_archive EXPORT Ebbtide ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -172,6 +172,9 @@ CombineLimits combine_limits();
 // ---- creation. Shapes are lists of sizes; every function throws Error(kInvalid) for nonsense.
 Array empty(const Dims& shape, DType dtype = DType::kF32);  // uninitialised
 Array full(const Dims& shape, double value, DType dtype = DType::kF32);
+// A 0-d constant for use in expressions: costs no memory and no pass, and cannot be assigned to.
+Array scalar(double value, DType dtype = DType::kF32);
+Array scalar_int(std::int64_t value, DType dtype = DType::kI64);
 Array full_int(const Dims& shape, std::int64_t value, DType dtype = DType::kI64);
 inline Array zeros(const Dims& shape, DType dtype = DType::kF32) { return full(shape, 0.0, dtype); }
 inline Array ones(const Dims& shape, DType dtype = DType::kF32) { return full(shape, 1.0, dtype); }

@@ -14,10 +14,25 @@ works with every operator, because memory that is absent when it is touched is f
 
 from __future__ import annotations
 
-import torch  # the extension is linked against its libraries
+try:
+    import torch  # the extension is linked against its libraries
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
 
-from . import _C
-from ._C import Error
+    class Error(RuntimeError):
+        """What fails here, with the remedy."""
+
+    class _C:  # ebbtide.array works without torch; the rest says what is missing
+        @staticmethod
+        def enabled():
+            raise Error("PyTorch is not installed here: `pip install torch`, or use ebbtide.array, which needs none")
+
+        disable = step = manages = stats = enabled
+
+else:
+    from . import _C
+    from ._C import Error
 
 __all__ = ["Error", "disable", "enable", "enabled", "manages", "stats", "step"]
 

@@ -49,6 +49,9 @@ Array full_int(const Dims& shape, std::int64_t value, DType dtype) {
   return filled("full", shape, array::new_scalar_int(value, dtype));
 }
 
+Array scalar(double value, DType dtype) { return array::wrap(array::new_scalar(value, dtype, false)); }
+Array scalar_int(std::int64_t value, DType dtype) { return array::wrap(array::new_scalar_int(value, dtype)); }
+
 Array arange(double start, double stop, double step, DType dtype) {
   if (step == 0 || !std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step)) {
     invalid("arange", "start, stop and step must be finite, and the step not 0");

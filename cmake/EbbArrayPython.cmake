@@ -1,0 +1,26 @@
+# The Python extension ebbtide._array, built beside the package. Needs pybind11 in the Python of EBB_PYTHON, not torch.
+if(EBB_SANITIZE OR NOT TARGET ebb_array)
+  return()
+endif()
+if(NOT EBB_PYBIND_ASKED STREQUAL EBB_PYTHON)
+  execute_process(
+    COMMAND ${EBB_PYTHON} -c "import pybind11, sysconfig
+print(pybind11.get_include()); print(sysconfig.get_path('include')); print(sysconfig.get_config_var('EXT_SUFFIX'))"
+    OUTPUT_VARIABLE answer ERROR_VARIABLE complaint RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(failed)
+    message(WARNING "ebbtide.array: not built, because ${EBB_PYTHON} has no pybind11 (pip install pybind11):\n${complaint}")
+    return()
+  endif()
+  string(REPLACE "\n" ";" answer "${answer}")
+  set(EBB_PYBIND_ANSWER "${answer}" CACHE INTERNAL "include directories of pybind11 and Python, suffix")
+  set(EBB_PYBIND_ASKED "${EBB_PYTHON}" CACHE INTERNAL "The Python that gave EBB_PYBIND_ANSWER")
+endif()
+list(GET EBB_PYBIND_ANSWER 0 ebb_pybind_include)
+list(GET EBB_PYBIND_ANSWER 1 ebb_python_include)
+list(GET EBB_PYBIND_ANSWER 2 ebb_python_suffix)
+file(GLOB ebb_array_python_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/array/*.cc)
+add_library(ebb_array_python MODULE ${ebb_array_python_sources})
+target_include_directories(ebb_array_python SYSTEM PRIVATE ${ebb_pybind_include} ${ebb_python_include})
+target_link_libraries(ebb_array_python PRIVATE ebb_array ebb ebb_flags)
+set_target_properties(ebb_array_python PROPERTIES PREFIX "" OUTPUT_NAME _array SUFFIX "${ebb_python_suffix}"
+                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/adapters/torch/ebbtide)
