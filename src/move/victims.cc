@@ -55,7 +55,8 @@ void Victims::scan() {
 
 Victims::Candidate Victims::least() {
   while (!candidates_.empty() && !current(candidates_.back())) candidates_.pop_back();
-  if (candidates_.empty() || version_ != policy_.version() || (pins_changed_ && candidates_.back().worth >= kPinned)) scan();
+  if (candidates_.empty() || version_ != policy_.version() || (pins_changed_ && candidates_.back().worth >= kPinned))
+    scan();
   return candidates_.empty() ? Candidate{} : candidates_.back();
 }
 
