@@ -61,9 +61,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept = 0;
   virtual void retire(std::uint64_t ticket) noexcept = 0;
   // Tells of a launch that will be announced, after those expected before it: what it needs is fetched ahead, as far as
-  // it displaces nothing that is needed earlier. Returns a number for forget(), which says that it has been announced
-  // or will not be. Only a hint.
+  // it displaces nothing that is needed earlier. Returns a number for begin(), to be called between announce() and the
+  // run of the launch, and for forget(), when it is over or will not be announced after all.
   virtual std::uint64_t expect(std::span<const Access> /*accesses*/) noexcept { return 0; }
+  virtual void begin(std::uint64_t /*expected*/) noexcept {}
   virtual void forget(std::uint64_t /*expected*/) noexcept {}
   // Whether flash has lost some of these bytes for good: who touches them gets SIGBUS.
   virtual bool lost(std::span<const Access> /*accesses*/) const noexcept { return false; }

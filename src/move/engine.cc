@@ -241,7 +241,7 @@ FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   if (const FrameIndex frame = frames_.take(); frame.valid()) return frame;
   const std::uint32_t waiting = urgent_.size() + wanted_.size() + 1;
   const std::uint64_t worth_below = Victims::kPinned + (limits_.keep_pinned ? 0 : table_[index].last_use);
-  while (evicting_ < waiting && evict_least(urgency, worth_below)) {
+  while (evicting_ + frames_.free() < waiting && evict_least(urgency, worth_below)) {
   }
   if (urgency == Urgency::kFault && evicting_ == 0 && table_.count(BlockState::kReady) > 0) {
     // What is held back is all that can still leave.
@@ -339,11 +339,23 @@ bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
       frames_.put(frame);
       return true;
     }
+    if (policy_.dying(candidate.block) && drop(candidate.block)) return true;
     if (transfers_.full()) return false;
     if (start_evict(candidate.block)) return true;
     victims_.skip();
   }
   return false;
+}
+
+// Takes the frame of a resident block whose content nobody will read; false if it cannot leave.
+bool Engine::drop(BlockIndex index) {
+  Block& block = table_[index];
+  if (memory_.detach(index, block.frame) != Status::kOk) return false;
+  counters_.wasted += block.prefetched ? 1 : 0;
+  block.prefetched = false;
+  drop_extent(block);
+  frames_.put(table_.become(index, BlockState::kUntouched));
+  return true;
 }
 
 void Engine::validate() {

@@ -109,6 +109,7 @@ class Engine {
   void start_fetch(BlockIndex block, FrameIndex frame, bool ahead);
   bool evict_least(Urgency urgency, std::uint64_t worth_below);
   bool start_evict(BlockIndex block);
+  bool drop(BlockIndex block);
   void rescue(BlockIndex block);
   void cancel(std::uint32_t token);
   void discard(BlockIndex block);

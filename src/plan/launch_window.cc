@@ -23,21 +23,25 @@ void LaunchWindow::allocated(std::uint64_t allocation, std::uint64_t bytes, Bloc
 }
 
 std::uint64_t LaunchWindow::expect(std::span<const Part> parts) {
-  if (launches_.size() >= kLaunchesMax) return 0;
-  const std::uint64_t launch = next_launch_++;
-  std::vector<std::uint32_t>& needs = launches_[launch];
+  const std::uint64_t number = next_launch_++;
+  Launch& launch = launches_[number];
+  const bool may_overwrite = larger_than_memory_ == 0;
   for (const Part& part : parts) {
     for (BlockIndex i = part.blocks.first; part.blocks.count > 0 && i != part.blocks.end(); i = i.next()) {
-      if (needs.size() >= frames_) return launch;
-      if (i.value() < ends_.size()) add(launch, needs, i, part.overwritten);
+      if (launch.needs.size() >= frames_) {
+        launch.larger_than_memory = true;
+        ++larger_than_memory_;
+        return number;
+      }
+      if (i.value() < ends_.size()) add(number, launch, i, part.overwritten && may_overwrite);
     }
   }
-  return launch;
+  return number;
 }
 
-void LaunchWindow::add(std::uint64_t launch, std::vector<std::uint32_t>& needs, BlockIndex block, bool overwritten) {
+void LaunchWindow::add(std::uint64_t number, Launch& launch, BlockIndex block, bool overwritten) {
   Ends& ends = ends_[block.value()];
-  if (ends.last != kNone && needs_[ends.last].launch == launch) {
+  if (ends.last != kNone && needs_[ends.last].launch == number) {
     needs_[ends.last].overwritten = needs_[ends.last].overwritten && overwritten;
     return;
   }
@@ -46,20 +50,27 @@ void LaunchWindow::add(std::uint64_t launch, std::vector<std::uint32_t>& needs, 
     needs_.emplace_back();
   }
   const std::uint32_t need = free_.back();
-  needs.push_back(need);
+  launch.needs.push_back(need);
   free_.pop_back();
-  needs_[need] = {block, launch, kNone, overwritten};
+  needs_[need] = {block, number, kNone, overwritten};
   (ends.last == kNone ? ends.first : needs_[ends.last].next) = need;
   ends.last = need;
+}
+
+void LaunchWindow::begin(std::uint64_t launch) {
+  const auto found = launches_.find(launch);
+  if (found == launches_.end()) return;
+  for (const std::uint32_t need : found->second.needs) needs_[need].overwritten = false;
+  start_over();
 }
 
 void LaunchWindow::forget(std::uint64_t launch) {
   const auto found = launches_.find(launch);
   if (found == launches_.end()) return;
-  for (const std::uint32_t need : found->second) remove(need);
+  for (const std::uint32_t need : found->second.needs) remove(need);
+  larger_than_memory_ -= found->second.larger_than_memory ? 1 : 0;
   launches_.erase(found);
-  cursors_ = {};
-  ++version_;
+  start_over();
 }
 
 void LaunchWindow::remove(std::uint32_t need) {
@@ -84,8 +95,9 @@ Policy::Ahead LaunchWindow::ahead(const PageTable& table, Tier below) {
   Cursor& cursor = cursors_[index_below(below)];
   for (auto launch = launches_.lower_bound(cursor.launch); launch != launches_.end(); ++launch) {
     if (launch->first != cursor.launch) cursor = {launch->first, 0, cursor.blocks};
-    for (; cursor.need < launch->second.size(); ++cursor.need) {
-      const std::uint32_t index = launch->second[cursor.need];
+    const std::vector<std::uint32_t>& needs = launch->second.needs;
+    for (; cursor.need < needs.size(); ++cursor.need) {
+      const std::uint32_t index = needs[cursor.need];
       const Need& need = needs_[index];
       if (ends_[need.block.value()].first != index) continue;  // an earlier launch needs it too
       if (cursor.blocks >= frames_) return {};
@@ -109,9 +121,9 @@ BlockIndex LaunchWindow::behind(const PageTable& table, Tier below, std::uint64_
 
 void LaunchWindow::validate() const {
   std::size_t count = 0;
-  for (const auto& [launch, needs] : launches_) {
-    count += needs.size();
-    for (const std::uint32_t need : needs) EBB_CHECK_EQ(needs_[need].launch, launch);
+  for (const auto& [number, launch] : launches_) {
+    count += launch.needs.size();
+    for (const std::uint32_t need : launch.needs) EBB_CHECK_EQ(needs_[need].launch, number);
   }
   EBB_CHECK_EQ(count + free_.size() + 1, needs_.size());
   std::size_t linked = 0;

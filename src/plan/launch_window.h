@@ -3,6 +3,9 @@
 // need; what none of them needs is worth less, and left to the policy inside. So a block is never fetched in place of
 // one that an earlier queued launch needs. With nothing queued it is the policy inside.
 //
+// A launch is in the window until it is over: what it still needs is not given up because a later one will overwrite
+// it. What a launch overwrites is worth nothing until it begins; from then on it is its work.
+//
 // Source: PUMP (Lin et al., ASP-DAC 2022, section III): prefetch in the delay between launching a kernel and its
 // execution, profiling-free.
 //
@@ -29,14 +32,14 @@ class LaunchWindow final : public Policy {
     BlockRange blocks;
     bool overwritten = false;
   };
-  static constexpr std::size_t kLaunchesMax = 4096;  // more are not listened to, and come when announced
-
   explicit LaunchWindow(std::unique_ptr<Policy> policy) : policy_(std::move(policy)) {}
 
-  // A launch that comes after all expected before it; returns its number, 0 if there are too many. Of one larger than
-  // memory only the beginning counts.
+  // A launch that comes after all expected before it; returns its number. Of one larger than memory only the beginning
+  // is known, and nothing is given up behind it.
   std::uint64_t expect(std::span<const Part> parts);
-  // It has begun, or will not come. 0 is allowed.
+  // It runs from now on. 0 is allowed here and below.
+  void begin(std::uint64_t launch);
+  // It is over, or will not come.
   void forget(std::uint64_t launch);
   std::size_t size() const { return launches_.size(); }
 
@@ -51,6 +54,9 @@ class LaunchWindow final : public Policy {
   void step() override { policy_->step(); }
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
   std::uint64_t version() const override { return version_; }
+  bool dying(BlockIndex block) const override {
+    return queued(block) && needs_[ends_[block.value()].first].overwritten;
+  }
   Tier destination(BlockIndex block) const override { return policy_->destination(block); }
   Ahead ahead(const PageTable& table, Tier below) override;
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
@@ -73,6 +79,10 @@ class LaunchWindow final : public Policy {
     std::uint32_t first = kNone;
     std::uint32_t last = kNone;
   };
+  struct Launch {
+    std::vector<std::uint32_t> needs;  // in order
+    bool larger_than_memory = false;
+  };
   // How far the search for absent blocks has come.
   struct Cursor {
     std::uint64_t launch = 0;
@@ -80,17 +90,22 @@ class LaunchWindow final : public Policy {
     std::uint32_t blocks = 0;  // different ones until there
   };
 
+  void start_over() {
+    cursors_ = {};
+    ++version_;
+  }
   bool queued(BlockIndex block) const { return block.value() < ends_.size() && ends_[block.value()].first != kNone; }
-  void add(std::uint64_t launch, std::vector<std::uint32_t>& needs, BlockIndex block, bool overwritten);
+  void add(std::uint64_t number, Launch& launch, BlockIndex block, bool overwritten);
   void remove(std::uint32_t need);
   static std::uint64_t worth(std::uint64_t launch) { return kQueued - launch; }
 
   std::unique_ptr<Policy> policy_;
   std::uint64_t next_launch_ = 1;
-  std::uint64_t version_ = 0;  // changes as launches leave
+  std::uint64_t version_ = 0;  // changes as launches begin and leave
   std::uint32_t frames_ = 0;
-  std::map<std::uint64_t, std::vector<std::uint32_t>> launches_;  // to their needs, in order
-  std::vector<Need> needs_{1};                                    // 0 is kNone
+  std::map<std::uint64_t, Launch> launches_;
+  std::uint32_t larger_than_memory_ = 0;  // of them
+  std::vector<Need> needs_{1};            // 0 is kNone
   std::vector<std::uint32_t> free_;
   std::vector<Ends> ends_;  // by block
   std::array<Cursor, kTiersBelow> cursors_;

@@ -55,6 +55,8 @@ class Policy {
 
   // What a resident block is worth: of those with the least, the first in order is evicted.
   virtual std::uint64_t keep(BlockIndex, const Block& block) const { return block.last_use; }
+  // Whether nothing will read what a resident block holds before it is overwritten: it need not be written out.
+  virtual bool dying(BlockIndex) const { return false; }
   // Changes when blocks may have come to be worth less than they were, other than by leaving.
   virtual std::uint64_t version() const { return 0; }
   // Where a block that leaves should go; the other tier is taken if this one has no room.

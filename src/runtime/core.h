@@ -64,9 +64,10 @@ class Core {
   void deallocate(std::uint64_t offset);
   std::uint64_t allocation_bytes(std::uint64_t offset) const;
 
-  // A launch that will be announced, after those expected before it; forget() when it has been, or will not be. 0:
-  // nothing to forget.
+  // A launch that will be announced, after those expected before it; begin() when it has been, before it runs; forget()
+  // when it is over, or will not come. 0: nothing to say.
   std::uint64_t expect(std::span<const Range> ranges);
+  void begin(std::uint64_t expected) { policy_.begin(expected); }
   void forget(std::uint64_t expected) { policy_.forget(expected); }
   // Returns a ticket for retire(). launch_pending(): whether something that the launch needs to start can still come
   // and has not; of a launch larger than memory this is its beginning.

@@ -196,6 +196,12 @@ std::uint64_t ManagedRuntime::expect(std::span<const Access> accesses) noexcept 
   return expected;
 }
 
+void ManagedRuntime::begin(std::uint64_t expected) noexcept {
+  if (expected == 0 || child_) return;
+  const Lock lock(mutex_);
+  core_.begin(expected);
+}
+
 void ManagedRuntime::forget(std::uint64_t expected) noexcept {
   if (expected == 0 || child_) return;
   const Lock lock(mutex_);

@@ -50,6 +50,7 @@ class ManagedRuntime final : public Runtime {
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   void retire(std::uint64_t ticket) noexcept override;
   std::uint64_t expect(std::span<const Access> accesses) noexcept override;
+  void begin(std::uint64_t expected) noexcept override;
   void forget(std::uint64_t expected) noexcept override;
   bool lost(std::span<const Access> accesses) const noexcept override;
   void name_op(std::uint64_t op, const std::string& name) override;

@@ -221,7 +221,7 @@ void Device::run(Lock& lock, Graph::Number number) {
   const Graph::FailurePtr poison = graph_.poison_of(number);
   lock.unlock();
   const Graph::FailurePtr failure = poison != nullptr ? inherited(launch->name, *poison) : execute(*launch);
-  if (poison != nullptr) runtime_->forget(launch->expected);
+  runtime_->forget(launch->expected);
   launch->kernel = nullptr;  // what it owns goes before anybody hears that it is over
   lock.lock();
   graph_.finish(number, failure);
@@ -235,7 +235,7 @@ void Device::run(Lock& lock, Graph::Number number) {
 
 Graph::FailurePtr Device::execute(Launch& launch) {
   const std::uint64_t ticket = runtime_->announce(op_of(launch.name), launch.accesses);
-  runtime_->forget(launch.expected);
+  runtime_->begin(launch.expected);
   Graph::FailurePtr failure;
   if (runtime_->lost(launch.accesses)) {
     failure = failed(launch.name, Status::kCorrupt,

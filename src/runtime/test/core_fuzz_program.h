@@ -298,10 +298,11 @@ class FuzzProgram {
     if (!cancel) {
       for (const Core::Range& range : queued.ranges) overwrite(range);
       const std::uint64_t ticket = launch(rng_.below(8), queued.ranges);
-      driver_.core().forget(queued.expected);
+      driver_.core().begin(queued.expected);
       for (const Core::Range& range : queued.ranges) {
         if (rng_.chance(1, 2)) access(range, range.overwritten || rng_.chance(1, 3));
       }
+      driver_.core().forget(queued.expected);
       driver_.core().retire(ticket);
     } else {
       history_.add("forget");
