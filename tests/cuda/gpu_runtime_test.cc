@@ -155,6 +155,46 @@ TEST_F(GpuRuntimeTest, MemoryGoesFromStreamToStream) {
   EXPECT_EQ(wrong_, 0u);
 }
 
+// Freed after its kernel was started, while the launch is still open, and used anew in another stream at once.
+TEST_F(GpuRuntimeTest, MemoryFreedWithinALaunch) {
+  open(gpu_options(8, 4));
+  void* const one = stream();
+  void* const two = stream();
+  for (void* const freed_in : {one, two}) {
+    void* const a = runtime_->allocate(kGpuBlock);
+    const Access access{a, kGpuBlock, a};
+    const std::uint64_t ticket = runtime_->announce_on(one, 1, {&access, 1});
+    const soft::Touch touch{a, kGpuBlock, true};
+    EXPECT_EQ(soft::launch(one, {&touch, 1}, [=] { write_words(a, kGpuBlock, 1); }), 0);
+    runtime_->deallocate_on(a, freed_in);
+    void* const b = runtime_->allocate(kGpuBlock);
+    ASSERT_EQ(a, b);
+    write(two, b, kGpuBlock, 2);
+    runtime_->retire(ticket);
+    check(two, b, kGpuBlock, 2);
+    runtime_->synchronize();
+    runtime_->deallocate_on(b, two);
+  }
+  EXPECT_EQ(wrong_, 0u);
+}
+
+// Started after a launch, without one, in the stream that the free names.
+TEST_F(GpuRuntimeTest, FreeingMarksItsStream) {
+  open(gpu_options(8, 4));
+  void* const one = stream();
+  void* const two = stream();
+  void* const a = runtime_->allocate(kGpuBlock);
+  write(one, a, kGpuBlock, 1);
+  const soft::Touch touch{a, kGpuBlock, false};
+  EXPECT_EQ(soft::launch(one, {&touch, 1}, [] {}), 0);  // it is still there, as nothing else has come
+  runtime_->deallocate_on(a, one);
+  void* const b = runtime_->allocate(kGpuBlock);
+  ASSERT_EQ(a, b);
+  write(two, b, kGpuBlock, 2);
+  runtime_->synchronize();
+  runtime_->deallocate_on(b, two);
+}
+
 TEST_F(GpuRuntimeTest, MoreStreamsThanLines) {
   open(gpu_options(8, 4));
   for (std::uint64_t i = 0; i < 24; ++i) {
