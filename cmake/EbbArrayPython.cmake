@@ -8,7 +8,7 @@ if(NOT EBB_PYBIND_ASKED STREQUAL EBB_PYTHON)
 print(pybind11.get_include()); print(sysconfig.get_path('include')); print(sysconfig.get_config_var('EXT_SUFFIX'))"
     OUTPUT_VARIABLE answer ERROR_VARIABLE complaint RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
-    message(WARNING "ebbtide.array: not built, because ${EBB_PYTHON} has no pybind11 (pip install pybind11):\n${complaint}")
+    message(WARNING "ebbtide.array: not built, because ${EBB_PYTHON} has no pybind11; pip install it:\n${complaint}")
     return()
   endif()
   string(REPLACE "\n" ";" answer "${answer}")

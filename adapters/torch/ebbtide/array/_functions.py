@@ -8,8 +8,8 @@ from ._dtypes import ALL, DEFAULT_INT, promote
 from ._object import Array, binary, scalar, unary
 
 _UNARY = {
-    "floating": ("acos acosh asin asinh atan atanh cos cosh exp expm1 log log1p log2 log10 reciprocal sin sinh sqrt tan "
-                 "tanh").split(),
+    "floating": ("acos acosh asin asinh atan atanh cos cosh exp expm1 log log1p log2 log10 reciprocal sin sinh sqrt "
+                 "tan tanh").split(),
     "arithmetic": "abs ceil floor isfinite isinf isnan negative round sign square trunc signbit".split(),
 }
 _BINARY = {

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Combined operators beside single ones, and beside NumPy, numexpr and torch.compile, on arrays beyond the cache.
+
+    bench/arrays.py [--elements N] [--rounds N] [--json]
+
+Contenders take turns by rounds in one process; reported are medians. The bandwidth of a pass is set beside a STREAM
+triad (McCalpin) compiled here with -O3 -march=native and as many threads. A peer that is not installed is named with
+the reason.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "adapters/torch"))
+
+import numpy as np  # noqa: E402
+from output import print_table  # noqa: E402
+
+import ebbtide.array as xp  # noqa: E402
+from ebbtide import _array  # noqa: E402
+
+# The same text for NumPy, numexpr, torch and us.
+EXPRESSIONS = ("2*a + 3*b", "a*b - 4.1*a", "sqrt(a*a + b*b)", "exp(-a*a)*b", "sin(a)*sin(a) + cos(b)")
+TRIAD = """#include <chrono>
+#include <cstdio>
+#include <vector>
+int main(int argc, char** argv) {
+  const long n = std::atol(argv[1]);
+  float *a = new float[n], *b = new float[n], *c = new float[n];
+#pragma omp parallel for
+  for (long i = 0; i < n; ++i) a[i] = 0, b[i] = 1, c[i] = 2;
+  double best = 1e9;
+  for (int round = 0; round < 10; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+#pragma omp parallel for
+    for (long i = 0; i < n; ++i) a[i] = b[i] + 3.0f * c[i];
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::printf("%g %g\\n", 3.0 * 4 * n / best, a[n / 2]);
+}
+"""
+
+
+def turns(contenders, rounds):
+    """Median seconds of each, taking turns; the first turn does not count."""
+    times = {name: [] for name in contenders}
+    for turn in range(rounds + 1):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def triad_bytes_per_s(elements):
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = pathlib.Path(folder, "triad.cc"), pathlib.Path(folder, "triad")
+        source.write_text("#include <algorithm>\n#include <cstdlib>\n" + TRIAD, encoding="utf-8")
+        subprocess.run([os.environ.get("CXX", "c++"), "-O3", "-march=native", "-fopenmp", "-o", program, source],
+                       check=True)
+        done = subprocess.run([program, str(elements)], check=True, capture_output=True, text=True)
+        return float(done.stdout.split()[0])
+
+
+def combination(elements, rounds):
+    """Chains of operators with one operand, combined and one at a time."""
+    x = xp.uniform((elements,), seed=1).evaluate()
+    limits = _array.limits()
+
+    def chain(length):
+        y = x
+        for i in range(length):
+            y = y * 1.5 if i % 2 else y + 0.5
+        return y
+
+    def single(length):
+        _array.set_limits(1, 1, 0)
+        chain(length).evaluate()
+        _array.set_limits(*limits)
+
+    contenders = {}
+    for length in (2, 8):
+        contenders[f"{length} combined"] = lambda n=length: chain(n).evaluate()
+        contenders[f"{length} single"] = lambda n=length: single(n)
+    b = xp.uniform((elements,), seed=2).evaluate()
+    contenders["triad"] = lambda: (x + 3.0 * b).evaluate()
+    seconds = turns(contenders, rounds)
+    triad = triad_bytes_per_s(elements)
+    ours = 3 * 4 * elements / seconds["triad"]
+    return {"seconds": seconds, "two": seconds["2 single"] / seconds["2 combined"],
+            "eight": seconds["8 single"] / seconds["8 combined"], "stream_triad_bytes_per_s": triad,
+            "our_triad_bytes_per_s": ours, "of_stream": ours / triad}
+
+
+def peers(text, a, b, missing):
+    functions = {"sqrt": np.sqrt, "exp": np.exp, "sin": np.sin, "cos": np.cos}
+    x, y = xp.asarray(a), xp.asarray(b)
+    ours = {name: getattr(xp, name) for name in functions}
+    code = compile(text, "expression", "eval")
+    found = {"ebbtide": lambda: eval(code, ours, {"a": x, "b": y}).evaluate(),
+             "numpy": lambda: eval(code, functions, {"a": a, "b": b})}
+    try:
+        import numexpr
+
+        found["numexpr"] = lambda: numexpr.evaluate(text, {"a": a, "b": b})
+    except ImportError as error:
+        missing["numexpr"] = str(error)
+    try:
+        import torch
+
+        names = {name: getattr(torch, name) for name in functions}
+        s, t = torch.from_numpy(a), torch.from_numpy(b)
+        compiled = torch.compile(lambda a, b: eval(code, names, {"a": a, "b": b}))
+        compiled(s, t)
+        found["torch.compile"] = lambda: compiled(s, t)
+    except Exception as error:  # noqa: BLE001, whatever the compiler of this machine lacks
+        missing["torch.compile"] = f"{type(error).__name__}: {str(error)[:200]}"
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--elements", type=int, default=1 << 25, help="of every array, f32 (default 2^25)")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="print the raw results instead of tables")
+    arguments = parser.parse_args()
+    missing: dict = {}
+    results = {"elements": arguments.elements, "combination": combination(arguments.elements, arguments.rounds)}
+    rng = np.random.default_rng(1)
+    a, b = (rng.random(arguments.elements, dtype=np.float32) for _ in range(2))
+    results["expressions"] = {text: turns(peers(text, a, b, missing), arguments.rounds) for text in EXPRESSIONS}
+    results["missing"] = missing
+    if arguments.json:
+        print(json.dumps(results, indent=1))
+        return 0
+    found = results["combination"]
+    print_table([["combination", "ratio", "wanted"], ["two operators", f"{found['two']:.2f}", "1.9"],
+                 ["chain of eight", f"{found['eight']:.2f}", "5"],
+                 ["triad, of STREAM's", f"{found['of_stream']:.2f}", "0.85"]])
+    names = list(next(iter(results["expressions"].values())))
+    print_table([["ms", *names], *([text, *(f"{seconds[name] * 1e3:.1f}" for name in names)]
+                                   for text, seconds in results["expressions"].items())])
+    for name, reason in missing.items():
+        print(f"{name}: skipped: {reason}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
