@@ -1,3 +1,12 @@
+# Benchmark programs. bench/streams/: one program, the C++ side of bench/streams.py, compiled for this machine.
+file(GLOB ebb_stream_programs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/streams/*.cc)
+if(ebb_stream_programs)
+  add_executable(bench_streams ${ebb_stream_programs})
+  target_link_libraries(bench_streams PRIVATE ebb ebb_flags)
+  target_compile_options(bench_streams PRIVATE -O3 -march=native -ffast-math)
+  set_target_properties(bench_streams PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+endif()
+
 # Micro-benchmarks: each bench/*.cc is a program of its own on Google Benchmark.
 file(GLOB ebb_benchmarks CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*.cc)
 if(NOT ebb_benchmarks)
