@@ -1,0 +1,105 @@
+// See userfault_calls.h.
+#include "drivers/linux/userfault_calls.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace ebb::userfault {
+namespace {
+
+// From the kernel's interface, Linux 6.8: the header of Debian 12 is older.
+constexpr std::uint64_t kFeatureMove = 1ull << 16;
+constexpr std::uint64_t kMoveAllowHoles = 1ull << 1;
+constexpr int kUserModeOnly = 1;
+struct MoveArgument {
+  std::uint64_t to, from, bytes, mode;
+  std::int64_t moved;
+};
+constexpr unsigned long kIoctlMove = _IOWR(UFFDIO, 0x05, MoveArgument);
+constexpr unsigned long kIoctlNew = _IO(0xAA, 0x00);  // on /dev/userfaultfd
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+int open_descriptor(bool user_mode_only) {
+  const int flags = O_CLOEXEC | O_NONBLOCK | (user_mode_only ? kUserModeOnly : 0);
+  const auto fd = static_cast<int>(::syscall(SYS_userfaultfd, flags));
+  if (fd >= 0 || user_mode_only) return fd;
+  const int error = errno;
+  const FileDescriptor device(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC));
+  if (device.valid()) return ::ioctl(device.get(), kIoctlNew, O_CLOEXEC | O_NONBLOCK);
+  errno = error;
+  return -1;
+}
+
+int handshake(bool user_mode_only, std::uint64_t features, FileDescriptor& fd, std::uint64_t& offered) {
+  fd = FileDescriptor(open_descriptor(user_mode_only));
+  if (!fd.valid()) return errno;
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = features;
+  if (::ioctl(fd.get(), UFFDIO_API, &api) != 0) return errno;
+  offered = api.features;
+  return 0;
+}
+
+Moved result_of(int failed, std::int64_t done, std::size_t bytes) {
+  if (failed == 0) return {bytes, 0};
+  const int error = errno;
+  return {done > 0 ? static_cast<std::size_t>(done) : 0, error};
+}
+
+}  // namespace
+
+int open(const Wanted& wanted, FileDescriptor& fd, bool& can_move) {
+  // The handshake can be done once: what the kernel offers is asked of one descriptor and enabled on another.
+  std::uint64_t offered = 0;
+  if (const int error = handshake(wanted.user_mode_only, 0, fd, offered); error != 0) return error;
+  can_move = (offered & kFeatureMove) != 0;
+  std::uint64_t features = offered & kFeatureMove;
+  if (wanted.events) features |= UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE;
+  if (wanted.fork_events) features |= UFFD_FEATURE_EVENT_FORK;
+  return handshake(wanted.user_mode_only, features, fd, offered);
+}
+
+int watch(int fd, const void* address, std::size_t bytes) {
+  uffdio_register argument{};
+  argument.range = {address_of(address), bytes};
+  argument.mode = UFFDIO_REGISTER_MODE_MISSING;
+  return ::ioctl(fd, UFFDIO_REGISTER, &argument) == 0 ? 0 : errno;
+}
+
+int unwatch(int fd, const void* address, std::size_t bytes) {
+  uffdio_range range{address_of(address), bytes};
+  return ::ioctl(fd, UFFDIO_UNREGISTER, &range) == 0 ? 0 : errno;
+}
+
+Moved move(int fd, void* to, const void* from, std::size_t bytes) {
+  MoveArgument argument{address_of(to), address_of(from), bytes, kMoveAllowHoles, 0};
+  return result_of(::ioctl(fd, kIoctlMove, &argument), argument.moved, bytes);
+}
+
+Moved copy(int fd, void* to, const void* from, std::size_t bytes) {
+  uffdio_copy argument{};
+  argument.dst = address_of(to);
+  argument.src = address_of(from);
+  argument.len = bytes;
+  return result_of(::ioctl(fd, UFFDIO_COPY, &argument), argument.copy, bytes);
+}
+
+Moved zero(int fd, void* to, std::size_t bytes) {
+  uffdio_zeropage argument{};
+  argument.range = {address_of(to), bytes};
+  return result_of(::ioctl(fd, UFFDIO_ZEROPAGE, &argument), argument.zeropage, bytes);
+}
+
+void wake(int fd, const void* address, std::size_t bytes) {
+  uffdio_range range{address_of(address), bytes};
+  ::ioctl(fd, UFFDIO_WAKE, &range);
+}
+
+}  // namespace ebb::userfault

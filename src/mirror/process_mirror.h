@@ -1,0 +1,171 @@
+// ProcessMirror: the Mirror of this process: directory, device memory, and the thread that serves the CPU's touches.
+//
+// One mutex guards directory, watched ranges and slots. The event thread takes it *before* it reads events, and applies
+// them before it gives it back: a thread in munmap, mremap or fork goes on only when its event has been read, so by
+// then the directory is right. That makes events as strong as the kernel's notifiers. The price is a rule for whoever
+// holds the mutex: it never allocates (fork holds malloc's locks while it waits for its event), never touches memory
+// that may be absent, and never makes a call that raises an event. Calls answer EAGAIN while an event is unread: then
+// the mutex is given back and everything is asked anew.
+//
+// Lock order: staging_mutex_, mutex_. The object lies in a mapping of its own (operator new), because the heap may be
+// migrated.
+#pragma once
+
+#include <linux/userfaultfd.h>
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "drivers/linux/process_map.h"
+#include "ebb/mirror.h"
+#include "mirror/device_memory.h"
+#include "mirror/directory.h"
+#include "mirror/watched_ranges.h"
+
+namespace ebb {
+
+class ProcessMirror final : public Mirror {
+ public:
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* object, std::size_t bytes);
+
+  explicit ProcessMirror(const MirrorOptions& options);
+  ~ProcessMirror() override;
+
+  MirrorResult read(std::size_t device, const void* from, std::span<std::byte> to) override;
+  MirrorResult write(std::size_t device, void* to, std::span<const std::byte> from) override;
+  MirrorResult migrate_to_device(std::size_t device, void* begin, std::size_t bytes) override;
+  MirrorResult migrate_to_host(void* begin, std::size_t bytes) override;
+  MirrorResult exclusive(std::size_t device, void* begin, std::size_t bytes) override;
+  MirrorResult add(std::size_t device, std::uint64_t* address, std::uint64_t value, std::uint64_t& before) override;
+  MirrorResult evict(std::size_t device) override;
+  std::vector<PageView> snapshot(std::size_t device, const void* begin, std::size_t bytes) override;
+  LaunchReport launch(std::size_t device, const Kernel& kernel, std::span<const MirrorSpan> spans) override;
+  void set_shortage(std::size_t device, Shortage shortage) override;
+  MirrorStats stats() const override;
+  std::string description() const override;
+  bool user_mode_only() const override { return user_mode_only_; }
+
+  // Whether a device may use these bytes now.
+  MirrorResult check_span(std::uintptr_t begin, std::size_t bytes, bool write) const;
+
+  // Around fork(), by the forking thread, where fork raises no event: everything comes home before.
+  void before_fork();
+  void after_fork_parent();
+  // In a child: whether its parent's mirror may not have let go of its memory yet.
+  static bool may_be_inherited();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  // What came of one attempt under the lock.
+  enum class Step { kDone, kAgain, kUnshare, kFailed };
+  struct Request {
+    std::size_t device;
+    bool exclusive;
+    bool staged = false;  // not by moving
+  };
+  struct Copy {  // of one read or write
+    std::size_t device;
+    std::uintptr_t address;
+    std::byte* own;
+    std::size_t bytes;
+    bool write;
+  };
+  // A run of read-only pages on its way out, in the staging area: staging_ + i is what belongs in first_slot + i.
+  struct Leaving {
+    std::uint8_t device = 0;
+    std::uint32_t first_slot = 0;
+    std::uint32_t count = 0;
+  };
+  static constexpr std::size_t kFaultsMax = 256;
+  static constexpr std::size_t kChildrenMax = 16;
+
+  void check_device(std::size_t device) const;
+  bool is_own(std::uintptr_t begin, std::uintptr_t end) const;
+
+  // process_mirror_access.cc
+  MirrorResult copy(Copy request);
+  Step copy_piece(const Copy& request, std::size_t& done, MirrorError& error);
+  Step copy_host(const Copy& request, std::size_t bytes, std::size_t& done, MirrorError& error);
+  Step make_present(std::uint64_t page);
+
+  // process_mirror_migrate.cc
+  MirrorResult migrate(Request request, std::uintptr_t begin, std::size_t bytes);
+  MirrorError judge(const Mapping& mapping) const;
+  Step take_some(const Request& request, std::uint64_t& page, std::uint64_t end, MirrorResult& result);
+  Step renew(const Request& request, const Entry& entry, MirrorResult& result);
+  Step take(const Request& request, std::uint64_t page, std::uint32_t count, std::uint32_t& taken, MirrorError& error);
+  MirrorError watch(std::uintptr_t begin, std::uintptr_t end);
+  void enter(const Request& request, std::uint64_t page, std::uint32_t slot, std::uint32_t count, Place place);
+  Step map_coherent(std::uint64_t page);
+  // process_mirror_home.cc
+  Step bring_home(std::uint64_t page);
+  Step give_back(const Entry& first, std::uint32_t count);
+  Step copy_back(const Entry& entry);
+  Step withdraw(const Entry& entry);
+  void drop(const Entry& entry);
+  MirrorResult home_pages(std::uint64_t first, std::uint64_t end);
+  bool home_all(std::size_t device);
+  // process_mirror_special.cc
+  MirrorError take_read_only(const Request& request, std::uint64_t page, std::uint32_t count, std::uint32_t& taken);
+  MirrorError prepare_leaving(const Request& request, std::uint64_t page, std::uint32_t count);
+  void finish_leaving(const Request& request, bool moved, std::uint32_t& taken);
+  MirrorError take_file(const Request& request, const Mapping& mapping, std::uint64_t page, std::uint32_t count,
+                        std::uint32_t& taken);
+
+  // process_mirror_events.cc
+  void serve();
+  void read_messages();
+  void apply(const uffd_msg& message);
+  void serve_faults();
+  Step serve_fault(std::uint64_t page);
+  void drop_range(std::uintptr_t begin, std::uintptr_t end);
+  void rebase(std::uintptr_t from, std::uintptr_t to, std::size_t bytes);
+  void serve_child(int fd);
+  void fill_child(int fd, void* to, const void* from, std::size_t bytes);
+  template <typename Visit>
+  void visit_range(std::uintptr_t begin, std::uintptr_t end, Visit visit);
+
+  const MirrorOptions options_;
+  const pid_t process_;
+  bool user_mode_only_ = false;
+  bool fork_events_ = false;
+  ProcessMap map_;
+  FileDescriptor faults_fd_;
+  FileDescriptor stop_fd_;
+  PageArray<std::byte> bounce_;                     // one huge page
+  PageArray<std::byte> staging_;                    // one huge page: read-only pages on their way out
+  std::uintptr_t stack_begin_ = 0, stack_end_ = 0;  // of the event thread
+  std::atomic<bool> started_{false};                // a fork before would find a thread half made
+  std::atomic<bool> stopping_{false};
+
+  std::mutex staging_mutex_;
+  mutable std::mutex mutex_;
+  std::array<DeviceMemory, kDevicesMax> devices_;
+  Directory directory_;
+  WatchedRanges watched_;
+  Leaving leaving_;
+  bool forking_ = false;
+  MirrorStats stats_;
+  std::array<std::uint64_t, kFaultsMax> faults_{};  // pages touched and not yet served
+  std::size_t fault_count_ = 0;
+  std::array<int, kChildrenMax> children_{};  // userfaultfds of forked children that are to be filled
+  std::size_t child_count_ = 0;
+
+  std::thread event_thread_;
+};
+
+// Lets others proceed before an attempt is repeated: the thread whose event was unread, or the event thread. Gives up,
+// with false, after half a minute.
+class Patience {
+ public:
+  bool wait();
+
+ private:
+  int tries_ = 0;
+};
+
+}  // namespace ebb

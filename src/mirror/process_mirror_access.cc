@@ -1,0 +1,224 @@
+// ProcessMirror: a device reads and writes memory of the process, wherever it is, and looks at it.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "mirror/bounded_copy.h"
+#include "mirror/process_mirror.h"
+
+namespace ebb {
+namespace {
+
+std::uint64_t pages_of(std::uintptr_t address, std::size_t bytes) {
+  return bytes == 0 ? 0 : (address + bytes - 1) / kPageBytes - address / kPageBytes + 1;
+}
+
+}  // namespace
+
+MirrorResult ProcessMirror::read(std::size_t device, const void* from, std::span<std::byte> to) {
+  check_device(device);
+  return copy({device, reinterpret_cast<std::uintptr_t>(from), to.data(), to.size(), false});
+}
+
+MirrorResult ProcessMirror::write(std::size_t device, void* to, std::span<const std::byte> from) {
+  check_device(device);
+  auto* const own = const_cast<std::byte*>(from.data());
+  return copy({device, reinterpret_cast<std::uintptr_t>(to), own, from.size(), true});
+}
+
+// What the kernel would let the CPU do.
+MirrorResult ProcessMirror::check_span(std::uintptr_t begin, std::size_t bytes, bool write) const {
+  if (bytes > -begin) return {MirrorError::kFault, 0, begin};
+  for (std::uintptr_t at = begin; at < begin + bytes;) {
+    Mapping mapping;
+    if (!map_.find(at, mapping) || !mapping.readable) return {MirrorError::kFault, 0, at};
+    if (write && !mapping.writable) return {MirrorError::kPermission, 0, at};
+    at = mapping.end;
+  }
+  return {};
+}
+
+MirrorResult ProcessMirror::copy(Copy request) {
+  MirrorResult result = check_span(request.address, request.bytes, request.write);
+  if (!result.ok()) return result;
+  const std::uintptr_t begin = request.address;
+  Patience patience;
+  while (request.bytes > 0) {
+    std::size_t done = 0;
+    const Step step = copy_piece(request, done, result.error);
+    request.address += done;
+    request.own += done;
+    request.bytes -= done;
+    const bool tired = step == Step::kAgain && !patience.wait();
+    if (tired && result.ok()) result.error = MirrorError::kBusy;
+    if (!result.ok()) {
+      result.address = request.address;
+      break;
+    }
+  }
+  result.pages = pages_of(begin, request.address - begin);
+  return result;
+}
+
+// As much as lies in one place.
+ProcessMirror::Step ProcessMirror::copy_piece(const Copy& request, std::size_t& done, MirrorError& error) {
+  // What is the caller's is touched only without the mutex.
+  std::array<std::byte, kPageBytes> piece{};
+  const std::size_t rest = std::min(request.bytes, kPageBytes - request.address % kPageBytes);
+  if (request.write) std::memcpy(piece.data(), request.own, rest);
+  const std::uint64_t page = request.address / kPageBytes;
+  std::size_t host_bytes = rest;
+  {
+    const Lock lock(mutex_);
+    const Entry* const entry = directory_.find(page);
+    if (entry != nullptr && entry->place == Place::kLeaving) return Step::kAgain;
+    if (entry != nullptr && entry->place == Place::kDevice && entry->device != request.device) {
+      return bring_home(page);
+    }
+    if (entry != nullptr && entry->place == Place::kDevice) {
+      Mapping mapping;
+      const bool mapped = map_.find(request.address, mapping);
+      if (!mapped || !mapping.readable) error = MirrorError::kFault;
+      if (mapped && request.write && !mapping.writable) error = MirrorError::kPermission;
+      if (error != MirrorError::kNone) return Step::kFailed;
+      std::byte* const there = devices_[entry->device].address(entry->slot) + request.address % kPageBytes;
+      std::memcpy(request.write ? there : piece.data(), request.write ? piece.data() : there, rest);
+      done = rest;
+    } else {
+      const std::uint64_t end = (page / kHugePages + 1) * kHugePages;
+      std::uint64_t past = page + 1;
+      const auto away = [&](std::uint64_t other) {
+        const Entry* const found = directory_.find(other);
+        return found != nullptr && found->place != Place::kMapped;
+      };
+      if (directory_.size() == 0) past = end;
+      while (past < end && !away(past)) ++past;
+      host_bytes = std::min(request.bytes, past * kPageBytes - request.address);
+    }
+  }
+  if (done == 0) return copy_host(request, host_bytes, done, error);
+  if (!request.write) std::memcpy(request.own, piece.data(), done);
+  return Step::kDone;
+}
+
+ProcessMirror::Step ProcessMirror::copy_host(const Copy& request, std::size_t bytes, std::size_t& done,
+                                             MirrorError& error) {
+  std::size_t run = 0;
+  long result = -1;
+  int failure = 0;
+  bool present = map_.present_run(request.address, bytes, run);
+  if (!present) {
+    const Lock lock(mutex_);
+    if (watched_.holds(request.address)) {
+      // Ours: put there now, so that no call has to wait for it, which it could not without the privilege.
+      const Step step = make_present(request.address / kPageBytes);
+      if (step != Step::kDone) return step;
+      run = std::min(run, kPageBytes - request.address % kPageBytes);
+      present = true;
+    }
+  }
+  if (present) {
+    result = request.write ? write_process(request.address, request.own, run)
+                           : read_process(request.own, request.address, run);
+    failure = errno;
+  } else {
+    result = bounded_copy(request.own, request.address, run, request.write, options_.fault_timeout, failure);
+  }
+  if (result > 0) {
+    done = static_cast<std::size_t>(result);
+    return Step::kDone;
+  }
+  if (failure == ETIMEDOUT) {
+    error = MirrorError::kBusy;
+    return Step::kFailed;
+  }
+  if (failure == EPERM || failure == ENOSYS) {
+    throw Error(Status::kUnsupported,
+                "process_vm_readv is denied to this process: allow it in the container's seccomp profile");
+  }
+  // Gone, protected, or taken to a device between question and copy; or what no call can read, as [vvar].
+  Mapping mapping;
+  error = check_span(request.address, 1, request.write).error;
+  if (error == MirrorError::kNone && map_.find(request.address, mapping) && mapping.kind != Mapping::Kind::kAnonymous) {
+    error = MirrorError::kFault;
+  }
+  return error == MirrorError::kNone ? Step::kAgain : Step::kFailed;
+}
+
+// Under the mutex: a page of a watched range, home or new.
+ProcessMirror::Step ProcessMirror::make_present(std::uint64_t page) {
+  const Entry* const entry = directory_.find(page);
+  if (entry != nullptr && entry->place == Place::kLeaving) return Step::kAgain;
+  if (entry != nullptr && entry->place == Place::kDevice) return bring_home(page);
+  const auto zeroed = userfault::zero(faults_fd_.get(), reinterpret_cast<void*>(page * kPageBytes), kPageBytes);
+  return zeroed.error == EAGAIN ? Step::kAgain : Step::kDone;
+}
+
+MirrorResult ProcessMirror::add(std::size_t device, std::uint64_t* address, std::uint64_t value,
+                                std::uint64_t& before) {
+  check_device(device);
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at % sizeof value != 0) return {MirrorError::kBadRange, 0, at};
+  MirrorResult result = check_span(at, sizeof value, true);
+  const std::uint64_t page = at / kPageBytes;
+  auto* const begin = reinterpret_cast<void*>(page * kPageBytes);
+  Patience patience;
+  while (result.ok()) {
+    {
+      const Lock lock(mutex_);
+      const Entry* const entry = directory_.find(page);
+      if (entry != nullptr && entry->place == Place::kDevice && entry->device == device && entry->exclusive) {
+        Mapping mapping;
+        if (!map_.find(at, mapping) || !mapping.writable) return {MirrorError::kPermission, 0, at};
+        std::byte* const there = devices_[device].address(entry->slot) + at % kPageBytes;
+        std::memcpy(&before, there, sizeof before);
+        const std::uint64_t after = before + value;
+        std::memcpy(there, &after, sizeof after);
+        result.pages = 1;
+        return result;
+      }
+    }
+    result = exclusive(device, begin, kPageBytes);
+    if (result.error == MirrorError::kNotMigratable) {
+      // Another device has it, or nobody can.
+      const MirrorResult home = migrate_to_host(begin, kPageBytes);
+      if (home.ok() && home.pages > 0) result = {};
+    }
+    if (result.ok() && !patience.wait()) result.error = MirrorError::kBusy;
+  }
+  result.address = at;
+  return result;
+}
+
+std::vector<PageView> ProcessMirror::snapshot(std::size_t device, const void* begin, std::size_t bytes) {
+  check_device(device);
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  std::vector<PageView> views(pages_of(address, bytes));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    PageView& view = views[i];
+    const std::uint64_t page = address / kPageBytes + i;
+    const Lock lock(mutex_);
+    Mapping mapping;
+    view.mapped = map_.find(page * kPageBytes, mapping) && mapping.readable;
+    if (!view.mapped) continue;
+    const Entry* const entry = directory_.find(page);
+    if (entry != nullptr) {
+      view.on_device = entry->device == device;
+      view.exclusive = view.on_device && entry->exclusive;
+      // A private device's memory is nobody else's to read.
+      view.read = view.on_device || entry->place == Place::kMapped;
+      view.write = view.read && mapping.writable;
+      view.huge = view.on_device && entry->huge && entry->place == Place::kDevice;
+      continue;
+    }
+    const std::uint64_t found = map_.page(page * kPageBytes);
+    view.read = (found & (ProcessMap::kPresent | ProcessMap::kSwapped)) != 0;
+    view.zero = (found & ProcessMap::kZero) != 0;
+    view.write = view.read && mapping.writable && !view.zero;
+    view.huge = (found & ProcessMap::kHuge) != 0 || mapping.page_bytes > kPageBytes;
+  }
+  return views;
+}
+
+}  // namespace ebb

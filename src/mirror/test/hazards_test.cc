@@ -1,0 +1,259 @@
+// One regression for each hazard that the design carries (docs/design/0011-mirror.md), and the parts that need none of
+// the kernel: directory and ranges. Launches on foreign memory are here too.
+#include <fcntl.h>
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "base/rng.h"
+#include "mirror/directory.h"
+#include "mirror/watched_ranges.h"
+#include "mirror_fixture.h"
+
+namespace ebb::mirror_test {
+namespace {
+
+class Hazard : public MirrorTest {
+ protected:
+  MirrorError read_error(const void* data) {
+    std::vector<std::byte> got(kPage);
+    return mirror_->read(0, data, got).error;
+  }
+};
+
+// Hazard 1: fork holds malloc's locks while it waits for its event to be read.
+TEST_P(Hazard, ForkWhileOthersAllocateAndMigrate) {
+  if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
+  Memory memory(64 * kPage);
+  fill(memory.data(), memory.bytes(), 3);
+  std::atomic<bool> stop{false};
+  std::thread allocating([&] {
+    while (!stop) {
+      const std::vector<char> some(100'000, 'x');
+      if (some[5] != 'x') stop = true;
+    }
+  });
+  std::thread migrating([&] {
+    while (!stop) {
+      [[maybe_unused]] const auto out = mirror_->migrate_to_device(0, memory.data(), memory.bytes());
+      [[maybe_unused]] const auto home = mirror_->migrate_to_host(memory.data(), memory.bytes());
+    }
+  });
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = fork_child([&] { return holds(memory.data(), memory.bytes(), 3) ? 0 : 1; });
+    EXPECT_EQ(wait_for(child), 0);
+  }
+  stop = true;
+  allocating.join();
+  migrating.join();
+  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 3));
+}
+
+// Hazard 2: the caller of munmap goes on when its event was read; nothing stale may be found then.
+TEST_P(Hazard, UnmapIsAppliedBeforeItReturns) {
+  for (std::uint32_t round = 0; round < 30; ++round) {
+    Memory memory(8 * kPage);
+    fill(memory.data(), memory.bytes(), round);
+    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+    ::munmap(memory.data(), memory.bytes());
+    EXPECT_EQ(mirror_->stats().device_pages, 0u);
+    EXPECT_EQ(read_error(memory.data()), MirrorError::kFault);
+  }
+}
+
+TEST_P(Hazard, DiscardIsAppliedBeforeItReturns) {
+  Memory memory(8 * kPage);
+  for (std::uint32_t round = 0; round < 30; ++round) {
+    fill(memory.data(), memory.bytes(), round);
+    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+    ASSERT_EQ(::madvise(memory.data(), memory.bytes(), MADV_DONTNEED), 0);
+    std::vector<std::byte> got(memory.bytes(), std::byte{1});
+    EXPECT_TRUE(mirror_->read(0, memory.data(), got).ok());
+    EXPECT_EQ(got, std::vector<std::byte>(memory.bytes()));
+    EXPECT_EQ(memory.data()[0], 0);
+  }
+}
+
+// Hazard 3: mprotect tells nobody. Home must also come what cannot be written any more.
+TEST_P(Hazard, ProtectionIsAskedAtEachAccess) {
+  Memory memory(4 * kPage);
+  fill(memory.data(), memory.bytes(), 1);
+  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ::mprotect(memory.data(), memory.bytes(), PROT_READ);
+  EXPECT_EQ(device_writes(memory.data(), kPage, 2).error, MirrorError::kPermission);
+  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  ::mprotect(memory.data(), memory.bytes(), PROT_NONE);
+  EXPECT_EQ(read_error(memory.data()), MirrorError::kFault);
+}
+
+// Hazard 6: without the privilege a call by the kernel fails instead of waiting; with it, it waits.
+TEST_P(Hazard, SystemCallsOnMigratedMemory) {
+  if (coherent()) GTEST_SKIP() << "does not apply: the CPU's page is there";
+  Memory memory(kPage);
+  fill(memory.data(), kPage, 1);
+  ASSERT_TRUE(to_device(memory.data(), kPage));
+  const int file = pattern_file(kPage, 0);
+  const ssize_t put = ::pwrite(file, memory.data(), kPage, 0);
+  EXPECT_EQ(put, user_mode_only() ? -1 : static_cast<ssize_t>(kPage));
+  if (put < 0) {
+    EXPECT_EQ(errno, EFAULT);
+  }
+  EXPECT_TRUE(holds(memory.data(), kPage, 1));
+  ::close(file);
+}
+
+// Hazard 9: what the child sees is the moment of the fork, also if the parent writes at once.
+TEST_P(Hazard, ChildSeesTheMomentOfTheFork) {
+  if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
+  Memory memory(256 * kPage);
+  for (std::uint32_t round = 0; round < 5; ++round) {
+    fill(memory.data(), memory.bytes(), round);
+    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+    const pid_t child = fork_child([&] { return holds(memory.data(), memory.bytes(), round) ? 0 : 1; });
+    fill(memory.data(), memory.bytes(), 1000 + round);
+    EXPECT_EQ(wait_for(child), 0);
+  }
+}
+
+TEST_P(Hazard, OwnMemoryAndBadRangesAreRefused) {
+  int here = 0;
+  const auto stack = reinterpret_cast<std::uintptr_t>(&here) & ~(kPage - 1);
+  EXPECT_EQ(mirror_->migrate_to_device(0, reinterpret_cast<void*>(stack - 8 * kPage), 16 * kPage).error,
+            MirrorError::kBadRange);
+  Memory memory(2 * kPage);
+  EXPECT_EQ(mirror_->migrate_to_device(0, memory.data() + 8, kPage).error, MirrorError::kBadRange);
+  EXPECT_EQ(mirror_->migrate_to_device(0, memory.data(), kPage / 2).error, MirrorError::kBadRange);
+  EXPECT_THROW([[maybe_unused]] const auto bad = mirror_->read(7, memory.data(), {}), Error);
+  EXPECT_THROW(Mirror::open({.devices = {}}), Error);
+}
+
+TEST_P(Hazard, LockedMemoryGoesAndComes) {
+  Memory memory(4 * kPage);
+  fill(memory.data(), memory.bytes(), 1);
+  if (::mlock(memory.data(), memory.bytes()) != 0) GTEST_SKIP() << "locked memory is denied (ulimit -l)";
+  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+}
+
+TEST_P(Hazard, LaunchWorksOnAnyMemory) {
+  std::vector<double> values(3000, 1.5);
+  double on_stack = 4;
+  Memory migrated(4 * kPage);
+  fill(migrated.data(), migrated.bytes(), 1);
+  ASSERT_TRUE(to_device(migrated.data(), migrated.bytes()));
+  auto* const words = reinterpret_cast<std::uint32_t*>(migrated.data());
+  const LaunchReport report = mirror_->launch(
+      0,
+      [&](DeviceView& device) {
+        for (std::size_t i = 0; i < values.size(); ++i)
+          device.store(&values[i], device.load(&values[i]) * 2 + static_cast<double>(i));
+        device.store(&on_stack, device.load(&on_stack) + device.load(&words[5]));
+        device.store(&words[1024], 12u);
+      },
+      std::vector<MirrorSpan>{writes(std::span(values)), reads(std::span(words, 4096))});
+  EXPECT_GT(report.faults, 5u);
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], 3.0 + static_cast<double>(i));
+  EXPECT_EQ(on_stack, 40.0);
+  EXPECT_EQ(words[1024], 12u);
+  EXPECT_EQ(words[1025], 1025 * 7 + 1u);
+}
+
+TEST_P(Hazard, ABadAddressFailsItsLaunchAndNothingElse) {
+  Memory memory(4 * kPage);
+  ::mprotect(memory.page(2), kPage, PROT_READ);
+  ::munmap(memory.page(3), kPage);
+  const auto message = [&](const Mirror::Kernel& kernel) -> std::string {
+    try {
+      mirror_->launch(0, kernel, {});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  auto* const words = reinterpret_cast<std::uint32_t*>(memory.data());
+  const std::string denied = message([&](DeviceView& device) { device.store(&words[2 * 1024 + 3], 1u); });
+  char address[32];
+  std::snprintf(address, sizeof address, "%p", static_cast<void*>(memory.page(2)));
+  EXPECT_NE(denied.find("write of 4 bytes at"), std::string::npos) << denied;
+  EXPECT_NE(denied.find(std::string("in the mapping ") + address), std::string::npos) << denied;
+  EXPECT_NE(denied.find("r--p"), std::string::npos) << denied;
+  const std::string missing = message([&](DeviceView& device) { device.load(&words[3 * 1024]); });
+  EXPECT_NE(missing.find("nothing is mapped there"), std::string::npos) << missing;
+  EXPECT_THROW(mirror_->launch(
+                   0, [](DeviceView&) {}, std::vector<MirrorSpan>{{words, 4 * kPage, true}}),
+               Error);
+  EXPECT_EQ(message([&](DeviceView& device) { device.store(&words[0], 7u); }), "");
+  EXPECT_EQ(words[0], 7u);
+}
+
+TEST_P(Hazard, LaunchesAddAtomically) {
+  Memory memory(kPage);
+  auto* const word = reinterpret_cast<std::uint64_t*>(memory.data());
+  constexpr std::uint64_t kTimes = 200;
+  std::thread cpu([&] {
+    for (std::uint64_t i = 0; i < kTimes; ++i) __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+  });
+  mirror_->launch(0,
+                  [&](DeviceView& device) {
+                    for (std::uint64_t i = 0; i < kTimes; ++i) device.add(word, 2);
+                  },
+                  {});
+  cpu.join();
+  EXPECT_EQ(*word, 3 * kTimes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Hazard,
+                         testing::Combine(testing::Values(DeviceKind::kPrivate, DeviceKind::kCoherent),
+                                          testing::Bool()),
+                         parameters_name);
+
+TEST(DirectoryTest, FindsWhatAModelFinds) {
+  constexpr std::size_t kPages = 64;
+  Directory directory;
+  ASSERT_EQ(Directory::make(kPages, directory), Status::kOk);
+  std::map<std::uint64_t, std::uint32_t> model;
+  Rng rng(7);
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    const std::uint64_t page = 1 + rng.below(200);
+    if (model.contains(page)) {
+      directory.erase(page);
+      model.erase(page);
+    } else if (model.size() < kPages) {
+      directory.insert({page, i, 0, Place::kDevice, false, false});
+      model[page] = i;
+    }
+    ASSERT_EQ(directory.size(), model.size());
+    for (std::uint64_t other = 1; other <= 200; ++other) {
+      const Entry* const found = directory.find(other);
+      ASSERT_EQ(found != nullptr, model.contains(other));
+      if (found != nullptr) {
+        ASSERT_EQ(found->slot, model[other]);
+      }
+    }
+  }
+}
+
+TEST(WatchedRangesTest, HoldsWhatAModelHolds) {
+  WatchedRanges ranges;
+  ASSERT_EQ(WatchedRanges::make(ranges), Status::kOk);
+  std::vector<bool> model(300);
+  Rng rng(8);
+  for (int i = 0; i < 5'000; ++i) {
+    const std::uintptr_t begin = rng.below(250);
+    const std::uintptr_t end = begin + 1 + rng.below(40);
+    const bool add = rng.below(2) == 0;
+    if (add) {
+      EXPECT_TRUE(ranges.add(begin, end));
+    } else {
+      ranges.remove(begin, end);
+    }
+    for (std::uintptr_t at = begin; at < end; ++at) model[at] = add;
+    for (std::uintptr_t at = 0; at < 299; ++at) ASSERT_EQ(ranges.holds(at), model[at]) << at;
+  }
+}
+
+}  // namespace
+}  // namespace ebb::mirror_test

@@ -1,0 +1,101 @@
+// What the tests of the mirror share: process memory of every kind, patterns in it, children, and a watchdog. Each test
+// runs for private and coherent devices, with and without the privilege of full userfaultfd.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ebb/mirror.h"
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
+// Forks and faults beside the runtime of a sanitizer: not shown to be reliable there, so not run there.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitizer = true;
+#else
+inline constexpr bool kSanitizer = false;
+#endif
+
+namespace ebb::mirror_test {
+
+inline constexpr std::size_t kPage = 4096;
+inline constexpr std::size_t kHuge = 2u << 20;
+
+// After a minute: prints what every thread of the process waits for, and aborts. A debugger cannot tell: it hangs with
+// a process whose fault is pending.
+void start_watchdog();
+void stop_watchdog();
+
+// Memory of the test, unmapped at its end where it still is.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes, int protection = PROT_READ | PROT_WRITE, int flags = MAP_PRIVATE | MAP_ANONYMOUS,
+                  int fd = -1, std::size_t alignment = kPage);
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { ::munmap(data_, bytes_); }
+  char* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  char* page(std::size_t index) const { return data_ + index * kPage; }
+
+ private:
+  char* data_;
+  std::size_t bytes_;
+};
+// One aligned huge page, if the kernel has them.
+Memory huge_memory(std::size_t pages = 1);
+
+void fill(void* data, std::size_t bytes, std::uint32_t seed);
+bool holds(const void* data, std::size_t bytes, std::uint32_t seed);
+std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed);
+
+// An unnamed file of this size, with the pattern.
+int pattern_file(std::size_t bytes, std::uint32_t seed);
+
+using Parameters = std::tuple<DeviceKind, bool>;  // user mode only
+std::string parameters_name(const testing::TestParamInfo<Parameters>& info);
+
+class MirrorTest : public testing::TestWithParam<Parameters> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  bool coherent() const { return std::get<0>(GetParam()) == DeviceKind::kCoherent; }
+  bool user_mode_only() const { return std::get<1>(GetParam()); }
+  MirrorOptions options() const;
+  // In a test that forks: not under the thread sanitizer.
+  static bool can_fork() { return !kThreadSanitizer; }
+
+  bool device_reads(const void* data, std::size_t bytes, std::uint32_t seed, std::size_t device = 0);
+  MirrorResult device_writes(void* data, std::size_t bytes, std::uint32_t seed, std::size_t device = 0);
+  bool to_device(void* data, std::size_t bytes, std::size_t device = 0);
+  std::size_t on_device(const void* data, std::size_t bytes, std::size_t device = 0);
+
+  // Runs `body` in a child; what it returns is the child's exit code. wait_for() says it, or -1.
+  template <typename Body>
+  pid_t fork_child(Body body) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    stop_watchdog();
+    ::alarm(60);
+    ::_exit(body());
+  }
+  static int wait_for(pid_t child);
+
+  std::unique_ptr<Mirror> mirror_;  // two devices of the kind
+};
+
+}  // namespace ebb::mirror_test
