@@ -43,7 +43,9 @@ test: setup ## every suite; the last line is the total
 	@$(PYTHON) tools/run_tests
 
 bench: setup ## the side-by-side benchmarks; takes long
-	$(PYTHON) bench/run.py
+	@failed=0; for each in run prediction varying streams arrays; do \
+		$(PYTHON) bench/$$each.py || failed=1; \
+	done; exit $$failed
 
 lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
 	@python3 tools/tidy

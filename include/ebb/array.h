@@ -5,7 +5,7 @@
 //   y.evaluate();                                                       // one pass over x, one for the sum
 //
 // An Array is a cheap handle. Elementwise operators build an expression; evaluate(), data() and whatever needs values
-// run it, as few passes as possible (docs/design/0010-combined-operators.md). Shapes and types are checked when the
+// run it, as few passes as possible (docs/design/0009-combined-operators.md). Shapes and types are checked when the
 // expression is built: an Error says what is wrong before anything has run. Slices, transposes and broadcasts are views
 // that share memory; assign() writes through a view and everything that reads the old values is evaluated before.
 //

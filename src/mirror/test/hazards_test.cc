@@ -1,4 +1,4 @@
-// One regression for each hazard that the design carries (docs/design/0011-mirror.md), and the parts that need none of
+// One regression for each hazard that the design carries (docs/design/0010-mirror.md), and the parts that need none of
 // the kernel: directory and ranges. Launches on foreign memory are here too.
 #include <fcntl.h>
 
