@@ -38,7 +38,7 @@ class Pca final : public Program {
 
   double answer() override {
     double sum = 0;
-    for (std::size_t i = 0; i < parts_.size(); ++i) sum += parts_[i] * static_cast<double>(1 + i % 7);
+    for (std::size_t i = 0; i < parts_.size(); ++i) sum += parts_[i] * static_cast<double>(1 + i % v_.size() % 7);
     return sum;
   }
 
