@@ -21,6 +21,8 @@ CTEST_LIMIT_S = 3600
 CTEST_TEST_LIMIT_S = 120
 INTERRUPT_LIMIT_S = 20
 RUN_AGAIN_MAX = 8  # more failures than these are no coincidence
+# What a sanitizer found once is a bug, however rarely it shows.
+FINDING = re.compile(r"(ERROR: (Address|Leak)|WARNING: Thread)Sanitizer|: runtime error: ")
 
 
 @dataclasses.dataclass
@@ -41,6 +43,9 @@ class Result:
     def fail(self, name):
         self.failed += 1
         self.failures.append(name)
+
+    def worth_another_run(self):
+        return 0 < self.failed <= RUN_AGAIN_MAX and not FINDING.search(self.output)
 
     def settle(self, again):
         """Takes the second run of what failed in this one: what passes there counts as passed, and is named."""
@@ -148,7 +153,7 @@ class Ctest:
         if junit.is_file() and not any(xml.etree.ElementTree.parse(junit).getroot().iter("testcase")):
             result.reasons["no tests are built"] += 1
         finish(result, code, output, junit, self.name)
-        if 0 < result.failed <= RUN_AGAIN_MAX and code is not None:
+        if code is not None and result.worth_another_run():
             code, output = run([*command, "--rerun-failed"], CTEST_LIMIT_S)  # alone: a busy machine is the usual cause
             result.settle(finish(Result(), code, output, junit, self.name))
         return result
@@ -212,7 +217,7 @@ class Pytest:
                        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
         code, output = run(command, self.limit_s, environment)
         result = finish(Result(), code, output, junit, self.name)
-        if 0 < result.failed <= RUN_AGAIN_MAX and code is not None:
+        if code is not None and result.worth_another_run():
             command += ["--last-failed", "--last-failed-no-failures", "none"]
             code, output = run(command, self.limit_s, environment)
             result.settle(finish(Result(), code, output, junit, self.name))
