@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -14,6 +15,17 @@ def print_table(rows):
         if index == 0:
             print("-" * (sum(widths) + 2 * len(widths) - 2))
     print(flush=True)
+
+
+def report(results, rows, name, arguments):
+    """The raw results if --json asks for them, else the table, headed by machine and date; kept if --save does."""
+    if arguments.json:
+        print(json.dumps(results, indent=1))
+    else:
+        print(f"{results['machine']}; {results['date']}\n")
+        print_table(rows)
+    if arguments.save:
+        print(f"saved {save(results, name)}", file=sys.stderr)
 
 
 def save(results, name):

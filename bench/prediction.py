@@ -24,7 +24,7 @@ import children  # noqa: E402
 import contenders  # noqa: E402
 from children import ChildError, ebb_binary, flash_directory, format_size  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import print_table, save  # noqa: E402
+from output import report  # noqa: E402
 
 SHARES = {"1/2": 1 / 2, "1/3": 1 / 3, "1/4": 1 / 4}
 SIMULATED_MAX, PREDICTED_MAX = 0.10, 0.25  # how far off a step time may be
@@ -104,13 +104,7 @@ def main():
     except ChildError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    if arguments.json:
-        print(json.dumps(results, indent=1))
-    else:
-        print(f"{results['machine']}; {results['date']}\n")
-        print_table(table(results["rows"]))
-    if arguments.save:
-        print(f"saved {save(results, 'prediction')}", file=sys.stderr)
+    report(results, table(results["rows"]), "prediction", arguments)
     off = [row for row in results["rows"] if abs(row["simulated_s"] / row["measured_s"] - 1) > SIMULATED_MAX
            or abs(row["predicted_s"] / row["measured_s"] - 1) > PREDICTED_MAX]
     return 1 if off else 0

@@ -9,7 +9,6 @@ than `window` by more than 3 %.
 
 import argparse
 import datetime
-import json
 import pathlib
 import statistics
 import sys
@@ -21,7 +20,7 @@ import children  # noqa: E402
 import contenders  # noqa: E402
 from children import ChildError, ebb_binary, flash_directory, format_size  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import print_table, save  # noqa: E402
+from output import report  # noqa: E402
 
 PROGRAMS = ("lengths", "experts", "phases")
 POLICIES = ("foresight", "window")
@@ -92,13 +91,7 @@ def main():
     except ChildError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    if arguments.json:
-        print(json.dumps(results, indent=1))
-    else:
-        print(f"{results['machine']}; {results['date']}\n")
-        print_table(table(results["programs"]))
-    if arguments.save:
-        print(f"saved {save(results, 'varying')}", file=sys.stderr)
+    report(results, table(results["programs"]), "varying", arguments)
     good = all(result["losses_equal"] and statistics.median(result["seconds"]["foresight"])
                <= SLOWER_MAX * statistics.median(result["seconds"]["window"]) for result in results["programs"])
     return 0 if good else 1
