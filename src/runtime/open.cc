@@ -18,15 +18,7 @@
 namespace ebb {
 namespace {
 
-// What a plan takes flash to read, for lack of better knowledge. Only the time at which fetches begin depends on it.
-constexpr double kFlashBytesANs = 1.2;
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
-constexpr std::uint64_t kBlockBytesMax = kGiB;
-constexpr std::uint32_t kExtentsMax = 1u << 22;
-constexpr std::uint32_t kBlocksMax = 1u << 22;
-constexpr std::uint32_t kQueueDepth = 32;
-// Addresses are free, and room to spare keeps ranges of different sizes from crowding each other.
-constexpr std::uint64_t kSpaceFactor = 4;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 

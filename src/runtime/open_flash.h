@@ -1,15 +1,26 @@
-// How the flash tier of a runtime is opened: by Runtime::open, and by DeviceRuntime::open.
+// How the flash tier of a runtime is opened, and limits of a space: for Runtime::open and for DeviceRuntime::open.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "ebb/options.h"
+#include "ebb/units.h"
 #include "port/raw_flash.h"
 
 namespace ebb {
 
 class FlashFile;
+
+// What a plan takes a disk to carry, for lack of better knowledge. Only the time at which fetches begin depends on it.
+inline constexpr double kFlashBytesANs = 1.2;
+inline constexpr std::uint64_t kBlockBytesMax = kGiB;
+inline constexpr std::uint32_t kExtentsMax = 1u << 22;
+inline constexpr std::uint32_t kBlocksMax = 1u << 22;
+inline constexpr std::uint32_t kQueueDepth = 32;
+// Addresses are free, and room to spare keeps ranges of different sizes from crowding each other.
+inline constexpr std::uint64_t kSpaceFactor = 4;
 
 // The flash driver that the options ask for and this machine allows, with room for `depth` requests; `description` says
 // which. Throws Error with the remedy.

@@ -12,17 +12,9 @@
 namespace ebb {
 namespace {
 
-// What a plan takes a link to carry, for lack of better knowledge: half of what PCI Express 4.0 with 16 lanes does, and
-// a disk. Only the time at which fetches begin depends on it.
+// What a plan takes a link to carry, for lack of better knowledge: half of what PCI Express 4.0 with 16 lanes does.
 constexpr double kHostBytesANs = 12;
-constexpr double kFlashBytesANs = 1.2;
 constexpr std::uint64_t kBlockBytesMin = 64 * kKiB;
-constexpr std::uint64_t kBlockBytesMax = kGiB;
-constexpr std::uint32_t kExtentsMax = 1u << 22;
-constexpr std::uint64_t kBlocksMax = 1u << 22;
-constexpr std::uint32_t kQueueDepth = 32;
-// Addresses are free, and room to spare keeps ranges of different sizes from crowding each other.
-constexpr std::uint64_t kSpaceFactor = 4;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
