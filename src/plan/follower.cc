@@ -44,8 +44,11 @@ void Follower::cover(BlockRange blocks) {
 }
 
 void Follower::freed(std::uint64_t allocation) {
-  live_.erase(allocation);
+  const auto found = live_.find(allocation);
+  if (found == live_.end()) return;
   recording_.add_free(allocation);
+  recording_.add_place(allocation, found->second);
+  live_.erase(found);
 }
 
 void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {

@@ -11,6 +11,7 @@ namespace {
 constexpr std::uint32_t kRestartEvery = 32;
 constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
 constexpr double kPaceShare = 0.25;             // so does flash that takes this much more or less
+constexpr double kDurationShare = 0.125;        // and launches that take this much more or less altogether
 constexpr std::uint32_t kBudgetShare = 64;      // a budget changed by this share of it needs another plan
 
 // Makes room for one more entry, here, where memory may be allocated.
@@ -30,13 +31,14 @@ void Foresight::began(bool changed) {
   demanded_.assign(plan().references(), 0);
   if (!following()) return;
   Planned& planned = plans_[kind()];
-  // Other events, another budget or a slower disk need another plan; a few frames more or less, or other durations, do
-  // not.
+  // Other events, another budget, a slower disk or longer launches need another plan; a few frames more or less do not.
   const std::uint32_t change = planned.frames > frames() ? planned.frames - frames() : frames() - planned.frames;
-  const double pace_change = std::abs(planned.flash_in_ns - pace().flash_in_ns);
+  const auto differs = [](double before, double now, double share) { return std::abs(before - now) > share * before; };
+  const auto duration_ns = static_cast<double>(plan().duration_ns());
   if (planned.version != kind_version() || change > frames() / kBudgetShare ||
-      pace_change > kPaceShare * planned.flash_in_ns) {
-    planned = {kind_version(), frames(), pace().flash_in_ns, make_plan(plan(), plan_limits())};
+      differs(planned.flash_in_ns, pace().flash_in_ns, kPaceShare) ||
+      differs(planned.duration_ns, duration_ns, kDurationShare)) {
+    planned = {kind_version(), frames(), pace().flash_in_ns, duration_ns, make_plan(plan(), plan_limits())};
   }
   if (changed) away_.clear();
 }
@@ -60,6 +62,7 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
       const std::uint32_t first = std::min(absence.first_block, all.count);
       Journey journey;
       journey.before = base() + absence.before;
+      journey.needed = absence.needed;
       journey.return_from = base() + absence.return_from;
       journey.blocks = {BlockIndex(all.first.value() + first), std::min(absence.blocks, all.count - first)};
       journey.tier = absence.tier;
@@ -86,8 +89,10 @@ void Foresight::wake_up(Position position) {
     auto& queue = leaving_[index_below(journey.tier)];
     queue.push_back(journey);
     std::push_heap(queue.begin(), queue.end(), kNeededLast);
-    away_.push_back(journey);
-    std::push_heap(away_.begin(), away_.end(), kReturnsFirst);
+    if (journey.needed) {
+      away_.push_back(journey);
+      std::push_heap(away_.begin(), away_.end(), kReturnsFirst);
+    }
     for (BlockIndex i = journey.blocks.first; i != journey.blocks.end(); i = i.next()) {
       away_until_[i.value()] = journey.return_from;
       destination_[i.value()] = journey.tier;

@@ -30,7 +30,8 @@ class Foresight final : public Follower {
  private:
   // Blocks that leave, or come back. Should they have been freed meanwhile, what is done to them is only in vain.
   struct Journey {
-    std::uint64_t before = 0;       // the event that needs them
+    std::uint64_t before = 0;       // the event that needs them, or frees them
+    bool needed = true;             // the former: they come back
     std::uint64_t return_from = 0;  // the event from which on they may be fetched
     BlockRange blocks;
     Tier tier = Tier::kFlash;
@@ -48,6 +49,7 @@ class Foresight final : public Follower {
     std::uint64_t version = 0;  // of the kind of iteration
     std::uint32_t frames = 0;
     double flash_in_ns = 0;
+    double duration_ns = 0;
     Plan plan;
   };
   std::array<Planned, Iterations::kKindsMax> plans_;

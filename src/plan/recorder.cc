@@ -134,7 +134,10 @@ std::uint32_t Cutter::op_index(std::uint64_t op) {
 void Cutter::add(const Recording& part, Position position) {
   const Recording::Event& event = part.event(position);
   if (event.kind == Recording::Kind::kLaunch) return add_launch(part, event);
-  const std::uint32_t index = tensor(part.reference(event.reference).serial);
+  const std::uint64_t serial = part.reference(event.reference).serial;
+  // The end of what nothing here has made or used is no business of this trace.
+  if (event.kind == Recording::Kind::kFree && lives_.at(serial).index == Trace::kNone) return;
+  const std::uint32_t index = tensor(serial);
   Trace::Tensor& tensor = trace_.tensors[index];
   const auto launches = static_cast<Trace::LaunchIndex>(trace_.launches.size());
   if (event.kind == Recording::Kind::kFree) {

@@ -41,8 +41,8 @@ void Recording::add_allocation(std::uint64_t serial, std::uint64_t bytes) {
 }
 
 void Recording::add_free(std::uint64_t serial) {
-  const std::uint32_t reference = find(serial);
-  if (reference == kNone || events_.size() >= kEventsMax) return;
+  if (events_.size() >= kEventsMax || (serial < previous_start_ && find(serial) == kNone)) return;
+  const std::uint32_t reference = find_or_add(serial, 0);
   references_[reference].freed = size();
   events_.push_back({0, 0, 0, reference, Kind::kFree, 0, 0});
 }
@@ -71,6 +71,12 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
     uses_.push_back({index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count,
                      touches[i].written, kNever});
   }
+}
+
+std::uint64_t Recording::duration_ns() const {
+  std::uint64_t sum = 0;
+  for (const Event& event : events_) sum += event.ns;
+  return sum;
 }
 
 bool Recording::same_events(const Recording& other) const {

@@ -53,6 +53,7 @@ class Recording {
   void begin(std::uint64_t start, std::uint64_t previous_start);
   void add_allocation(std::uint64_t serial, std::uint64_t bytes);
   void add_launch(std::uint64_t op, std::span<const Touch> touches, std::span<const BlockIndex> first_blocks);
+  // Kept for what this iteration made or used, or the one before made.
   void add_free(std::uint64_t serial);
   // Where an allocation that has been added lies.
   void add_place(std::uint64_t serial, BlockRange blocks);
@@ -67,6 +68,8 @@ class Recording {
   std::uint64_t start() const { return start_; }
   std::uint64_t previous_start() const { return previous_start_; }
   Position size() const { return static_cast<Position>(events_.size()); }
+  // Of all launches.
+  std::uint64_t duration_ns() const;
   const Event& event(Position position) const { return events_[position]; }
   std::span<const Use> uses(const Event& event) const { return std::span(uses_).subspan(event.first_use, event.uses); }
   std::uint32_t uses_total() const { return static_cast<std::uint32_t>(uses_.size()); }

@@ -55,9 +55,11 @@ class Planner {
   struct Item {
     std::uint32_t present = 0;
     std::uint32_t touch = kNone;  // the latest
+    Position touched_at = 0;
     bool live = false;
     bool returning = false;  // on its way back: not to be sent away before its use
     std::uint64_t next = Pieces::kNever;
+    std::uint64_t rank = 0;  // while it is in idle_
   };
   struct Absence {
     std::uint32_t touch = 0;
@@ -65,6 +67,7 @@ class Planner {
     Tier tier = Tier::kFlash;
     Position after = 0;
     std::uint64_t before = 0;
+    bool needed = true;
     std::uint64_t return_from = 0;
   };
 
@@ -75,7 +78,8 @@ class Planner {
   void return_early(Position position);
   void shrink(bool steady);
   void queue(std::uint32_t piece);
-  void unqueue(std::uint32_t piece) { idle_.erase({items_[piece].next, piece}); }
+  void unqueue(std::uint32_t piece) { idle_.erase({items_[piece].rank, piece}); }
+  bool dies_late(const Item& item) const;
   void finish();
   std::vector<std::uint64_t> present_blocks() const;
   void choose_tiers();
@@ -98,7 +102,7 @@ class Planner {
   std::vector<Item> items_;
   std::vector<std::vector<std::uint32_t>> early_;           // by event: touches whose pieces begin to return
   std::vector<double> start_ns_;                            // of every event without waits, over two iterations
-  std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present pieces by next event
+  std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present pieces by rank, the first to leave last
   std::uint64_t present_ = 0;
   std::uint64_t live_ = 0;
   std::vector<std::uint64_t> live_blocks_;  // by event, in the steady iteration
@@ -106,9 +110,21 @@ class Planner {
   std::vector<std::uint32_t> by_touch_;
 };
 
+// Belady's rule. Before all others goes what is not used again until it is freed, because that never comes back; unless
+// it is freed before it could be gone, and the write would be for nothing.
 void Planner::queue(std::uint32_t piece) {
-  const Item& item = items_[piece];
-  if (item.live && item.present > 0 && !item.returning) idle_.emplace(item.next, piece);
+  Item& item = items_[piece];
+  if (!item.live || item.present == 0 || item.returning) return;
+  item.rank = item.next + (dies_late(item) ? 2 * std::uint64_t{size_} : 0);
+  idle_.emplace(item.rank, piece);
+}
+
+bool Planner::dies_late(const Item& item) const {
+  if (item.touch == kNone || item.next == Pieces::kNever) return false;
+  const Pieces::Touch& touch = pieces_.touch(item.touch);
+  if (touch.needed) return false;
+  const double left_ns = start_ns_[touch.next] - start_ns_[item.touched_at + std::size_t{1}];
+  return left_ns > (item.present + kMarginBlocks) * block_ns(limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash);
 }
 
 // Everything that is there before the iteration is in memory, as far as is known.
@@ -186,6 +202,7 @@ void Planner::launch(Position position) {
     present_ += blocks_of(touch.piece) - item.present;
     item.present = blocks_of(touch.piece);
     item.touch = i;
+    item.touched_at = position;
     item.next = touch.next;
   }
 }
@@ -213,13 +230,14 @@ void Planner::shrink(bool steady) {
     item.present -= leaves;
     present_ -= leaves;
     queue(piece);
-    if (!steady || item.touch == kNone || !pieces_.touch(item.touch).needed) continue;
+    if (!steady || item.touch == kNone || item.next == Pieces::kNever) continue;
     std::uint32_t& index = by_touch_[item.touch];
     if (index == kNone) {
       index = static_cast<std::uint32_t>(absences_.size());
       Absence absence;
       absence.touch = item.touch;
       absence.before = pieces_.touch(item.touch).next;
+      absence.needed = pieces_.touch(item.touch).needed;
       absences_.push_back(absence);
     }
     absences_[index].blocks += leaves;
@@ -279,6 +297,7 @@ void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::ve
   for (auto& touches : early_) touches.clear();
   for (const std::uint32_t index : order) {
     const Absence& absence = absences_[index];
+    if (!absence.needed) continue;
     const double lead = std::min(lead_ns[index], (absence.blocks + kAloneBlocks) * block_ns(absence.tier));
     std::uint64_t from = absence.before;
     while (from > absence.after + std::uint64_t{1} && start_ns_[absence.before] - start_ns_[from] < lead) --from;
@@ -300,7 +319,7 @@ void Planner::schedule() {
     for (const int turn : {0, 1}) {
       for (const std::uint32_t index : order) {
         const Absence& absence = absences_[index];
-        if (absence.tier != tier) continue;
+        if (absence.tier != tier || !absence.needed) continue;
         const double end_ns = start_ns_[due(index)] + total_ns * (1 - turn);
         free_ns = std::min(free_ns, end_ns) - absence.blocks * block_ns(tier);
         lead_ns[index] = end_ns - free_ns;
@@ -323,12 +342,12 @@ void Planner::schedule() {
   for (const std::uint32_t index : order) {
     Absence& absence = absences_[index];
     absence.return_from = absence.before;
-    advance(absence, lead_ns[index] * (1 + kMarginShare) + kMarginBlocks * block_ns(absence.tier));
+    if (absence.needed) advance(absence, lead_ns[index] * (1 + kMarginShare) + kMarginBlocks * block_ns(absence.tier));
   }
   // What comes over the slow lane has the first choice of the room that is left.
   for (const Tier tier : {Tier::kFlash, Tier::kHost}) {
     for (const std::uint32_t index : order) {
-      if (absences_[index].tier == tier) advance(absences_[index], total_ns);
+      if (absences_[index].tier == tier && absences_[index].needed) advance(absences_[index], total_ns);
     }
   }
 }
@@ -349,6 +368,7 @@ Plan Planner::hand_out() const {
     out.tier = absence.tier;
     out.after = absence.after;
     out.before = absence.before;
+    out.needed = absence.needed;
     out.return_from = absence.return_from;
     if (plan.by_use[touch.use] == Plan::kStays)
       plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());

@@ -18,6 +18,8 @@ class Script {
  public:
   // Tensors 1 … persistent live for ever; the recording begins after them.
   explicit Script(std::uint32_t persistent) : next_(persistent + 1) { recording_.begin(next_, next_); }
+  // The iteration after one that made the tensors from `previous` on.
+  Script(std::uint64_t previous, std::uint64_t next) : next_(next) { recording_.begin(next, previous); }
 
   std::uint64_t allocate(std::uint32_t blocks) {
     return allocate_at({BlockIndex(static_cast<std::uint32_t>(next_) * 100), blocks});
@@ -28,6 +30,10 @@ class Script {
     return next_++;
   }
   void free(std::uint64_t tensor) { recording_.add_free(tensor); }
+  void free_at(std::uint64_t tensor, BlockRange blocks) {
+    recording_.add_free(tensor);
+    recording_.add_place(tensor, blocks);
+  }
   void launch(std::vector<std::pair<std::uint64_t, std::uint32_t>> tensors, std::uint64_t ns = 1000) {
     std::vector<Touch> touches;
     std::vector<BlockIndex> firsts;
@@ -114,6 +120,31 @@ TEST(Planner, ABlockIsNeededWhenATensorIsBornInIt) {
     until_birth += absence.blocks;
   }
   EXPECT_EQ(until_birth, 1u);
+}
+
+// A gradient is over when the optimizer has used it, and is freed when the next iteration begins: it leaves for good,
+// and no weight has to in its place.
+TEST(Planner, WhatIsOverLeavesBeforeWhatIsNeededAgain) {
+  constexpr std::uint64_t kLong = 1'000'000;  // than any transfer
+  const auto away = [](std::uint64_t lives_on_ns) {
+    constexpr std::uint64_t kGradient = 5;
+    Script script(kGradient - 1, kGradient);  // 1, 2 and 3 are weights, 4 was the gradient of the iteration before
+    script.free_at(kGradient - 1, {BlockIndex(kGradient * 100), 4});
+    EXPECT_EQ(script.allocate(4), kGradient);
+    script.launch({{1, 4}, {2, 4}}, kLong);
+    script.launch({{kGradient, 4}}, kLong);
+    script.launch({}, lives_on_ns);
+    script.launch({{3, 8}}, lives_on_ns);
+    std::pair<std::uint32_t, std::uint32_t> blocks{0, 0};  // that come back, and that do not
+    for (const Plan::Absence& absence : make_plan(script.recording(), limits(16)).absences) {
+      (absence.needed ? blocks.first : blocks.second) += absence.blocks;
+      EXPECT_TRUE(absence.needed || absence.return_from == absence.before);
+    }
+    return blocks;
+  };
+  EXPECT_EQ(away(kLong), std::pair(4u, 4u));
+  // Freed before it could have been written: the write would be for nothing.
+  EXPECT_EQ(away(10), std::pair(8u, 0u));
 }
 
 TEST(Planner, HostMemoryIsFilledAndTheRestGoesToFlash) {
