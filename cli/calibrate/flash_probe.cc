@@ -1,25 +1,27 @@
-// See flash_probe.h. Each worker transfers whole blocks at places that no other worker uses, until its time is over.
+// See flash_probe.h. One thread keeps requests in flight, as the runtime's does, through the driver that it would take.
 #include "calibrate/flash_probe.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <span>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "drivers/linux/flash_file.h"
+#include "drivers/linux/thread_flash.h"
+#include "drivers/uring/uring_flash.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "port/raw_flash.h"
 
 namespace ebb::cli {
 namespace {
@@ -27,90 +29,129 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBlockBytes = 2 * kMiB;
-constexpr std::size_t kAlignment = 4096;
-constexpr std::uint64_t kFileBlocks = 256;  // 512 MiB: beyond the cache of most drives' controllers
-constexpr int kWorkers = 4;                 // a direction
+constexpr std::uint64_t kFileBlocks = 512;  // 1 GiB: beyond the cache of most drives' controllers
+constexpr std::uint32_t kLaneDepth = 16;    // requests in flight a direction: Engine::Limits::lane
+constexpr std::chrono::milliseconds kRampUp{200};
 constexpr std::chrono::milliseconds kPhase{1000};
+constexpr std::chrono::seconds kStuck{30};
 
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-using Block = std::unique_ptr<std::byte, Free>;
-
-// Random bytes, since some disks and file systems compress.
-Block make_block(std::uint64_t seed) {
-  Block block(static_cast<std::byte*>(std::aligned_alloc(kAlignment, kBlockBytes)));
-  if (!block) throw Error(Status::kNoMemory, "no memory for the buffers of the flash measurement");
-  std::mt19937_64 random(seed);
-  for (std::size_t at = 0; at < kBlockBytes; at += sizeof(std::uint64_t)) {
-    const std::uint64_t word = random();
-    std::memcpy(block.get() + at, &word, sizeof word);
+// Buffers for all requests, on huge pages like the runtime's frames: on small ones the kernel splits each transfer into
+// pieces, and some disks are a third slower. Filled with random bytes, since some disks and file systems compress.
+class Buffers {
+ public:
+  Buffers() : mapped_(::mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (mapped_ == MAP_FAILED) throw Error(Status::kNoMemory, "no memory for the buffers of the flash measurement");
+    void* aligned = mapped_;
+    std::size_t room = kMapped;
+    first_ = static_cast<std::byte*>(std::align(kBlockBytes, kBytes, aligned, room));
+    ::madvise(first_, kBytes, MADV_HUGEPAGE);
+    std::mt19937_64 random(1);
+    for (std::size_t at = 0; at < kBytes; at += sizeof(std::uint64_t)) {
+      const std::uint64_t word = random();
+      std::memcpy(first_ + at, &word, sizeof word);
+    }
   }
-  return block;
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+  ~Buffers() { ::munmap(mapped_, kMapped); }
+
+  std::span<std::byte> of(std::uint32_t token) const { return {first_ + token * kBlockBytes, kBlockBytes}; }
+
+ private:
+  static constexpr std::size_t kBytes = 2 * kLaneDepth * kBlockBytes, kMapped = kBytes + kBlockBytes;
+  void* mapped_;
+  std::byte* first_;
+};
+
+std::unique_ptr<RawFlash> open_driver(FlashFile& file) {
+  std::unique_ptr<UringFlash> uring;
+  if (UringFlash::make(file, 2 * kLaneDepth, uring) == Status::kOk) return uring;
+  std::unique_ptr<ThreadFlash> threads;
+  if (const Status status = ThreadFlash::make(file, 2 * kLaneDepth, threads); status != Status::kOk) {
+    throw Error(status, "flash cannot be measured: no thread can be started; lift ulimit -u");
+  }
+  return threads;
 }
+
+// A direction whose requests follow each other over its half of the file, or not at all.
+struct Lane {
+  bool write = false;
+  std::uint64_t first = 0, blocks = 0;
+  std::uint64_t begun = 0, counted = 0;  // requests; those that completed while it was measured
+
+  // A stride that is odd visits all blocks of the lane, not in the order in which they lie.
+  std::uint64_t next_offset(std::uint64_t stride) { return (first + stride * begun++ % blocks) * kBlockBytes; }
+};
 
 class Phase {
  public:
-  Phase(const FlashFile& file, std::vector<Block>& blocks) : file_(file), blocks_(blocks) {}
+  Phase(RawFlash& flash, const Buffers& buffers) : flash_(flash), buffers_(buffers) {}
 
-  // Runs the workers for the length of a phase; bytes a second of reads and of writes.
-  std::pair<double, double> run(int readers, int writers) {
-    const Clock::time_point start = Clock::now();
-    std::vector<std::thread> threads;
-    for (int i = 0; i < readers; ++i) threads.emplace_back([this, i, start] { work(i, false, start); });
-    for (int i = 0; i < writers; ++i) threads.emplace_back([this, i, start] { work(kWorkers + i, true, start); });
-    for (std::thread& thread : threads) thread.join();
-    if (failed_) {
-      throw Error(
-          Status::kIoError,
-          "a transfer failed while flash was measured; see the kernel's log, or name another disk with --flash");
+  // Bytes a second of reads and of writes while the directions named are kept busy.
+  std::pair<double, double> run(bool reads, bool writes) {
+    const Clock::time_point from = Clock::now() + kRampUp, until = from + kPhase;
+    if (reads) fill_lane(lanes_[0]);
+    if (writes) fill_lane(lanes_[1]);
+    while (Clock::now() < until) {
+      take([&](Lane& lane, std::uint32_t token) {
+        if (Clock::now() >= from) ++lane.counted;
+        submit(lane, token, kStride);
+      });
     }
-    return {static_cast<double>(bytes_[0]) / seconds_[0], static_cast<double>(bytes_[1]) / seconds_[1]};
+    const double seconds = std::chrono::duration<double>(Clock::now() - from).count();
+    while (in_flight_ > 0) take([](Lane&, std::uint32_t) {});
+    return {static_cast<double>(lanes_[0].counted * kBlockBytes) / seconds,
+            static_cast<double>(lanes_[1].counted * kBlockBytes) / seconds};
   }
 
   // Writes every block once, so that reads find something.
-  double fill() {
-    const Clock::time_point start = Clock::now();
-    std::atomic<std::uint64_t> next = 0;
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kWorkers; ++i) {
-      threads.emplace_back([this, i, &next] {
-        for (std::uint64_t at = next++; at < kFileBlocks && !failed_; at = next++) transfer(i, true, at);
+  void fill() {
+    Lane all{true, 0, kFileBlocks};
+    for (std::uint32_t token = 0; token < kLaneDepth; ++token) submit(all, token, 1);
+    while (in_flight_ > 0) {
+      take([&](Lane&, std::uint32_t token) {
+        if (all.begun < kFileBlocks) submit(all, token, 1);
       });
     }
-    for (std::thread& thread : threads) thread.join();
-    if (failed_)
-      throw Error(Status::kIoError, "flash cannot be written; see the kernel's log, or name another --flash");
-    return static_cast<double>(kFileBlocks * kBlockBytes) / std::chrono::duration<double>(Clock::now() - start).count();
   }
 
  private:
-  void transfer(int worker, bool write, std::uint64_t block) {
-    const std::span<std::byte> buffer(blocks_[static_cast<std::size_t>(worker)].get(), kBlockBytes);
-    const std::uint64_t offset = block * kBlockBytes;
-    const Status status = write ? file_.write(offset, buffer) : file_.read(offset, buffer);
-    if (status != Status::kOk) failed_ = true;
+  static constexpr std::uint64_t kStride = 17;
+
+  void fill_lane(Lane& lane) {
+    for (std::uint32_t i = 0; i < kLaneDepth; ++i) submit(lane, (lane.write ? kLaneDepth : 0) + i, kStride);
   }
 
-  // A stride that is odd visits all blocks of a worker's share, not in the order in which they lie.
-  void work(int worker, bool write, Clock::time_point start) {
-    const std::uint64_t share = kFileBlocks / (2 * kWorkers);
-    const std::uint64_t first = static_cast<std::uint64_t>(worker) * share;
-    std::uint64_t count = 0;
-    while (!failed_ && Clock::now() - start < kPhase) transfer(worker, write, first + (17 * count++) % share);
-    const double taken = std::chrono::duration<double>(Clock::now() - start).count();
-    const std::size_t way = write ? 1 : 0;
-    bytes_[way] += count * kBlockBytes;
-    double longest = seconds_[way];
-    while (longest < taken && !seconds_[way].compare_exchange_weak(longest, taken)) {
+  void submit(Lane& lane, std::uint32_t token, std::uint64_t stride) {
+    flash_.submit({lane.write, token, lane.next_offset(stride), buffers_.of(token)});
+    ++in_flight_;
+  }
+
+  // Waits for completions and hands over the lane and the token of each.
+  template <typename Then>
+  void take(const Then& then) {
+    std::array<RawCompletion, 2 * kLaneDepth> done;
+    std::size_t count = 0;
+    const Clock::time_point give_up = Clock::now() + kStuck;
+    while ((count = flash_.poll(done)) == 0) {
+      if (Clock::now() > give_up) throw Error(Status::kIoError, "the disk under flash does not answer");
+      flash_.wait(std::chrono::seconds(1));
+    }
+    for (const RawCompletion& completion : std::span(done).first(count)) {
+      --in_flight_;
+      if (completion.status != Status::kOk) {
+        throw Error(
+            Status::kIoError,
+            "a transfer failed while flash was measured; see the kernel's log, or name another disk with --flash");
+      }
+      then(lanes_[completion.token / kLaneDepth], completion.token);
     }
   }
 
-  const FlashFile& file_;
-  std::vector<Block>& blocks_;
-  std::atomic<bool> failed_ = false;
-  std::atomic<std::uint64_t> bytes_[2] = {0, 0};
-  std::atomic<double> seconds_[2] = {1e-9, 1e-9};
+  RawFlash& flash_;
+  const Buffers& buffers_;
+  std::array<Lane, 2> lanes_{Lane{false, 0, kFileBlocks / 2}, Lane{true, kFileBlocks / 2, kFileBlocks / 2}};
+  std::uint32_t in_flight_ = 0;
 };
 
 }  // namespace
@@ -128,16 +169,16 @@ FlashSpeeds probe_flash(const std::string& directory, const std::function<void(s
                                               "--flash, or give the speed with --flash-read and --flash-write",
                                               directory, format_size(kFileBlocks * kBlockBytes)));
   }
-  std::vector<Block> blocks;
-  for (int i = 0; i < 2 * kWorkers; ++i) blocks.push_back(make_block(static_cast<std::uint64_t>(i)));
+  const Buffers buffers;  // outlives the driver, which may have requests in flight when a measurement fails
+  const std::unique_ptr<RawFlash> flash = open_driver(file);
   FlashSpeeds speeds;
   progress("flash, writes");
-  const double filled = Phase(file, blocks).fill();
-  speeds.write = std::max(filled, Phase(file, blocks).run(0, kWorkers).second);
+  Phase(*flash, buffers).fill();
+  speeds.write = Phase(*flash, buffers).run(false, true).second;
   progress("flash, reads");
-  speeds.read = Phase(file, blocks).run(kWorkers, 0).first;
+  speeds.read = Phase(*flash, buffers).run(true, false).first;
   progress("flash, both at once");
-  std::tie(speeds.read_mixed, speeds.write_mixed) = Phase(file, blocks).run(kWorkers, kWorkers);
+  std::tie(speeds.read_mixed, speeds.write_mixed) = Phase(*flash, buffers).run(true, true);
   return speeds;
 }
 

@@ -1,5 +1,5 @@
 // The speed of the disk under a directory, as the flash tier uses it: blocks of 2 MiB, several at once, past the page
-// cache; reads and writes alone, and at the same time. Leaves nothing behind. Starts threads of its own; any thread.
+// cache; reads and writes alone, and at the same time. Leaves nothing behind. Any thread.
 #pragma once
 
 #include <cstdint>

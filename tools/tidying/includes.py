@@ -30,7 +30,7 @@ ALLOWED = {
     "sim": {"base", "port", "plan"},
     "array": {"facade", "base"},
     "adapters/torch": {"facade"},
-    "cli": {"facade", "drivers", "sim", "plan", "trace", "bound", "base"},
+    "cli": {"facade", "port", "drivers", "sim", "plan", "trace", "bound", "base"},
     "tests": EVERYTHING,
     "bench": EVERYTHING,
     "examples": {"facade"},
