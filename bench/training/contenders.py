@@ -117,12 +117,13 @@ def training_title(result):
 
 def training_table(result):
     stock = statistics.median(counted_seconds(next(iter(result["contenders"].values()))))
-    rows = [(result["model"], "median step s", "of stock", "range s", "waiting", "read GiB/step", "written GiB/step",
+    rows = [(result["model"], "median step s", "of stock", "range s", "first step s", "waiting", "read GiB/step", "written GiB/step",
              "process GiB")]
     for label, turns in result["contenders"].items():
         seconds = counted_seconds(turns)
         median = statistics.median(seconds)
-        row = [label, f"{median:.3f}", f"x{median / stock:.2f}", f"{min(seconds):.3f}-{max(seconds):.3f}"]
+        row = [label, f"{median:.3f}", f"x{median / stock:.2f}", f"{min(seconds):.3f}-{max(seconds):.3f}",
+               f"{statistics.median(turn['seconds'][0] for turn in turns):.3f}"]
         stats = [turn["stats"] for turn in turns if "stats" in turn]
         if stats:
             steps = sum(len(turn["seconds"]) for turn in turns)

@@ -287,6 +287,7 @@ void Engine::fetch_ahead(Tier below) {
   while (!transfers_.full() && in_lane(lane_in(below)) < limits_.lane) {
     const Policy::Ahead ahead = policy_.ahead(table_, below);
     if (!ahead.block.valid()) return;
+    if (frames_.free() + frames_.room() + dead_resident_ < ahead.spare) return;
     if (frames_.free() + frames_.room() <= limits_.reserve) {
       if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
     }

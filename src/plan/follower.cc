@@ -54,7 +54,13 @@ void Follower::freed(std::uint64_t allocation) {
 void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   if (touches.empty()) return;
   first_blocks_.clear();
-  for (const Touch& touch : touches) first_blocks_.push_back(live_.at(touch.allocation).first);
+  Position earliest = Recording::kNever;
+  for (const Touch& touch : touches) {
+    first_blocks_.push_back(live_.at(touch.allocation).first);
+    const std::uint32_t reference = recording_.find(touch.allocation);
+    if (reference != Recording::kNone) earliest = std::min(earliest, recording_.reference(reference).latest);
+  }
+  if (earliest != Recording::kNever) reused(earliest);
   recording_.add_launch(op, touches, first_blocks_);
   for (const Touch& touch : touches) {
     if (touch.allocation < recording_.start()) recording_.add_place(touch.allocation, live_.at(touch.allocation));

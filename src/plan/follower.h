@@ -37,12 +37,16 @@ class Follower : public Policy {
   static constexpr std::uint64_t kHorizon = 1ull << 50;  // later than any event
   static constexpr std::uint64_t kFar = kHorizon - 1;    // not needed again, as far as is known
 
+  // A launch uses, besides what it has made, something whose use before that was at `earlier`.
+  virtual void reused(Position /*earlier*/) {}
   // A launch was matched to `position` of the plan: its uses there, and what it touches now, in the same order.
   virtual void matched(Position /*position*/, std::span<const Touch> /*touches*/) {}
   // An iteration has begun, or turned out to be of another kind. `changed`: the plan is not the one followed until now.
   virtual void began(bool /*changed*/) {}
 
   bool following() const { return following_; }
+  // The iteration so far.
+  const Recording& recording() const { return recording_; }
   const Recording& plan() const { return kind_ == Iterations::kNone ? none_ : iterations_[kind_]; }
   // Names the plan: a number less than Iterations::kKindsMax, and when it was given.
   std::uint32_t kind() const { return kind_; }

@@ -9,6 +9,7 @@ namespace {
 
 // The search starts again from the cursor every so many launches, to account for what has been used up by then.
 constexpr std::uint32_t kRestartEvery = 32;
+constexpr std::uint32_t kSpareShare = 8;        // without a plan this part of memory is left to what is allocated next
 constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
 constexpr double kPaceShare = 0.25;             // so does flash that takes this much more or less
 constexpr double kDurationShare = 0.125;        // and launches that take this much more or less altogether
@@ -48,6 +49,11 @@ void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRa
   away_until_.resize(blocks_seen(), 0);
   destination_.resize(blocks_seen(), Tier::kHost);
   demanded_block_in_.resize(blocks_seen(), 0);
+}
+
+void Foresight::step() {
+  rewind_.begin();
+  Follower::step();
 }
 
 void Foresight::matched(Position position, std::span<const Touch> touches) {
@@ -133,7 +139,15 @@ BlockIndex Foresight::behind(const PageTable& table, Tier below, std::uint64_t p
 }
 
 Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
-  if (!following()) return {};
+  if (!following()) {
+    Ahead next = rewind_.next(table, recording(), [&](const Recording::Use& use) {
+      const BlockRange all = blocks_of(recording().reference(use.reference).serial);
+      const std::uint32_t first = std::min(use.first_block, all.count);
+      return BlockRange{BlockIndex(all.first.value() + first), std::min(use.blocks, all.count - first)};
+    });
+    next.spare = frames() / kSpareShare;
+    return next;
+  }
   const Ahead next = planned(table, below);
   return next.block.valid() ? next : unplanned(table);
 }

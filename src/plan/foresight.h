@@ -4,7 +4,8 @@
 // What the plan sends away leaves as soon as its launch is over, the block that stays away longest first; it comes back
 // from the event that the plan names, in the order of need. What left without a plan, because the program did something
 // else, comes back in the order of its next use, as far ahead as everything that is used or made until then fits in
-// memory together. Without an iteration to follow this is `window`.
+// memory together. Without an iteration to follow this is `window`, which goes on to fetch what a backward pass needs
+// next (rewind.h).
 //
 // The queues hold room for all entries before ahead() and behind() take from them, which never allocate.
 #pragma once
@@ -15,6 +16,7 @@
 
 #include "plan/follower.h"
 #include "plan/planner/planner.h"
+#include "plan/rewind.h"
 
 namespace ebb {
 
@@ -23,6 +25,7 @@ class Foresight final : public Follower {
   std::string_view name() const override { return "foresight"; }
 
   void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
+  void step() override;
   Tier destination(BlockIndex block) const override;
   Ahead ahead(const PageTable& table, Tier below) override;
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
@@ -39,6 +42,7 @@ class Foresight final : public Follower {
     std::uint32_t done = 0;  // blocks of it dealt with
   };
 
+  void reused(Position earlier) override { rewind_.used(earlier, recording().size()); }
   void matched(Position position, std::span<const Touch> touches) override;
   void began(bool changed) override;
   void wake_up(Position position);
@@ -59,6 +63,7 @@ class Foresight final : public Follower {
   std::array<std::vector<Journey>, kTiersBelow> returning_;  // heaps by tier below: needed first on top
   std::vector<std::uint64_t> away_until_;                    // by block: when it may be fetched, if it left by plan
   std::vector<Tier> destination_;                            // by block
+  Rewind rewind_;                                            // while there is nothing to follow
 
   // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
   // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the

@@ -67,6 +67,7 @@ class Policy {
     BlockIndex block;
     std::uint64_t worth = 0;
     bool overwritten = false;  // its content will be overwritten before anything reads it: memory will do
+    std::uint32_t spare = 0;   // only if so many frames are free: what is allocated next would take its own again
   };
   virtual Ahead ahead(const PageTable&, Tier /*below*/) { return {}; }
   // The next resident block that should leave for `below` although nobody needs its frame yet, or none; not one that

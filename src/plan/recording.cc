@@ -25,7 +25,7 @@ std::uint32_t Recording::find(std::uint64_t serial) const {
 std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) {
   if (const std::uint32_t found = find(serial); found != kNone) return found;
   const auto index = references();
-  references_.push_back({serial, bytes, {}, kNever, kNever, kNone});
+  references_.push_back({serial, bytes, {}, kNever, kNever, kNever, kNone});
   if (serial < start_) {
     earlier_.emplace(serial, index);
   } else {
@@ -66,6 +66,7 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
     Reference& reference = references_[index];
     reference.bytes = std::max(reference.bytes, touches[i].bytes);
     if (reference.first == kNever) reference.first = position;
+    reference.latest = position;
     if (reference.last_use != kNone) uses_[reference.last_use].next = position;
     reference.last_use = static_cast<std::uint32_t>(uses_.size());
     uses_.push_back({index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count,

@@ -46,6 +46,7 @@ class Recording {
     std::uint64_t bytes = 0;
     BlockRange blocks;
     Position first = kNever;         // the first use
+    Position latest = kNever;        // and the last one so far
     Position freed = kNever;         // in this iteration
     std::uint32_t last_use = kNone;  // while recording: index of the latest use, to be linked to the next
   };

@@ -1,0 +1,21 @@
+// See rewind.h.
+#include "plan/rewind.h"
+
+namespace ebb {
+
+void Rewind::used(Position earlier, Position now) {
+  if (now - earlier < kRecent) return;
+  const bool known = cursor_ != Recording::kNever && misses_ < kMissesMax;
+  if (known && earlier <= cursor_ + kJitter && earlier + kStride >= cursor_) {
+    cursor_ = std::min(cursor_, earlier);
+    ++hits_;
+    misses_ = 0;
+  } else if (known) {
+    ++misses_;
+  } else {
+    cursor_ = scan_ = earlier;
+    hits_ = misses_ = 0;
+  }
+}
+
+}  // namespace ebb
