@@ -67,9 +67,9 @@ std::optional<FlashSpeeds> known_flash(const std::string& directory) {
     const auto value = found->find(name);
     return value != found->end() && value->is_number() ? value->get<double>() : 0.0;
   };
-  const FlashSpeeds speeds{number("read_bps"), number("write_bps"), number("read_mixed_bps"),
-                           number("write_mixed_bps")};
-  if (speeds.read <= 0 || speeds.write <= 0) return std::nullopt;
+  const FlashSpeeds speeds{number("read_bps"), number("write_bps"), number("read_mixed_bps"), number("write_mixed_bps"),
+                           number("checksum_bps")};
+  if (speeds.read <= 0 || speeds.write <= 0 || speeds.checksum <= 0) return std::nullopt;
   return speeds;
 }
 
@@ -85,7 +85,8 @@ nlohmann::ordered_json to_json(const FlashSpeeds& speeds) {
   return {{"read_bps", speeds.read},
           {"write_bps", speeds.write},
           {"read_mixed_bps", speeds.read_mixed},
-          {"write_mixed_bps", speeds.write_mixed}};
+          {"write_mixed_bps", speeds.write_mixed},
+          {"checksum_bps", speeds.checksum}};
 }
 
 }  // namespace ebb::cli

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/thread_flash.h"
 #include "drivers/uring/uring_flash.h"
@@ -33,6 +34,7 @@ constexpr std::uint64_t kFileBlocks = 512;  // 1 GiB: beyond the cache of most d
 constexpr std::uint32_t kLaneDepth = 16;    // requests in flight a direction: Engine::Limits::lane
 constexpr std::chrono::milliseconds kRampUp{200};
 constexpr std::chrono::milliseconds kPhase{1000};
+constexpr std::chrono::milliseconds kChecksumPhase{50};
 constexpr std::chrono::seconds kStuck{30};
 
 // Buffers for all requests, on huge pages like the runtime's frames: on small ones the kernel splits each transfer into
@@ -62,6 +64,16 @@ class Buffers {
   void* mapped_;
   std::byte* first_;
 };
+
+double checksum_bps(const Buffers& buffers) {
+  const Clock::time_point start = Clock::now();
+  std::uint64_t blocks = 0;
+  volatile std::uint64_t used = 0;
+  for (; Clock::now() - start < kChecksumPhase; ++blocks) {
+    used = used + digest(buffers.of(static_cast<std::uint32_t>(blocks % (2 * kLaneDepth)))).low;
+  }
+  return static_cast<double>(blocks * kBlockBytes) / std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::unique_ptr<RawFlash> open_driver(FlashFile& file) {
   std::unique_ptr<UringFlash> uring;
@@ -172,6 +184,7 @@ FlashSpeeds probe_flash(const std::string& directory, const std::function<void(s
   const Buffers buffers;  // outlives the driver, which may have requests in flight when a measurement fails
   const std::unique_ptr<RawFlash> flash = open_driver(file);
   FlashSpeeds speeds;
+  speeds.checksum = checksum_bps(buffers);
   progress("flash, writes");
   Phase(*flash, buffers).fill();
   speeds.write = Phase(*flash, buffers).run(false, true).second;

@@ -13,6 +13,7 @@ namespace ebb::cli {
 struct FlashSpeeds {
   double read = 0, write = 0;              // alone
   double read_mixed = 0, write_mixed = 0;  // of each while the other runs
+  double checksum = 0;                     // of the processor's part of a transfer, on one core
 
   // What both directions have together, if that is less than what they have alone; or 0.
   double total() const { return read_mixed + write_mixed < read + write ? read_mixed + write_mixed : 0; }

@@ -180,14 +180,22 @@ int follow(const WhatIfArguments& arguments, const Request& request, const Scrat
 std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
   const bool read_given = !arguments.machine.flash_read.empty();
   const bool write_given = !arguments.machine.flash_write.empty();
-  if (read_given && write_given) return "as given";
   auto speeds = known_flash(request.flash);
+  const auto count_checksums = [&] {
+    request.machine.transfer_cpu_ns =
+        static_cast<std::uint64_t>(static_cast<double>(TraceSimulator::Options{}.block_bytes) / speeds->checksum * 1e9);
+  };
+  if (read_given && write_given) {
+    if (speeds) count_checksums();
+    return "as given";
+  }
   if (!speeds) {
     speeds = calibrate_flash(request.flash, [](std::string_view what) {
       show_progress(STDERR_FILENO, fmt::format("measuring this machine: {}", what));
     });
     show_progress(STDERR_FILENO, "");
   }
+  count_checksums();
   if (!read_given) request.machine.flash_read_bps = speeds->read;
   if (!write_given) request.machine.flash_write_bps = speeds->write;
   if (arguments.machine.flash_total.empty() && !read_given && !write_given) {

@@ -30,6 +30,8 @@ struct Machine {
   std::uint64_t flash_latency_ns = 0;
   std::uint64_t fault_ns = 0;
   std::uint64_t launch_cpu_ns = 0;
+  // What a transfer takes from the kernel that runs meanwhile, where one processor does both.
+  std::uint64_t transfer_cpu_ns = 0;
 
   bool has_host() const { return host_bytes > 0 && device_link_bps > 0; }
   bool has_flash() const { return flash_read_bps > 0 && flash_write_bps > 0 && device_link_bps > 0; }

@@ -172,7 +172,8 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   write_all(launch);
   std::uint64_t end_ns = clock_.now_ns() + ns + options_.machine.launch_cpu_ns;
   if (artifact) end_ns = std::max(clock_.now_ns(), start_ns + ns + surcharge_ns(missed));
-  while (advance(end_ns)) {
+  for (std::uint64_t before = transfers_; advance(end_ns); before = transfers_) {
+    end_ns += (transfers_ - before) * options_.machine.transfer_cpu_ns;
   }
   core_.retire(ticket);
   core_.ran(ns);
@@ -321,6 +322,7 @@ bool TraceSimulator::advance(std::uint64_t until_ns) {
   std::array<FlashCompletion, LaneQueue::kDepth> completions;
   const std::size_t count = lanes_.poll(completions);
   for (const FlashCompletion& completion : std::span(completions).first(count)) core_.complete(completion);
+  transfers_ += count;
   if (count > 0) {
     core_.pump();
     flow();

@@ -111,6 +111,7 @@ class TraceSimulator {
   std::uint32_t iteration_ = 0;
   Memory memory_;
   VirtualClock clock_;
+  std::uint64_t transfers_ = 0;  // that have completed
   Core::Config config_;
   Core core_;
   FrameVersions versions_;

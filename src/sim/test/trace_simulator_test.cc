@@ -122,6 +122,20 @@ TEST(TraceSimulator, FaultsCostWhatTheMachineSays) {
   EXPECT_EQ(last.ns, 9 * (kNs + 100'000));
 }
 
+// Where one processor computes and moves, kernels take longer by what moves meanwhile, and waits do not.
+TEST(TraceSimulator, TransfersTakeTimeFromKernelsThatRunMeanwhile) {
+  const Trace trace = round_robin(6, 16, true);
+  auto options = machine();
+  options.machine.device_bytes = 64 * kBlock;
+  const auto before = run(trace, "foresight", options).back();
+  options.machine.transfer_cpu_ns = 1000;
+  const auto after = run(trace, "foresight", options).back();
+  const std::uint64_t transfers = (bytes(after, Lane::kHostIn) + bytes(after, Lane::kHostOut)) / kBlock;
+  ASSERT_GT(transfers, 0u);
+  EXPECT_GT(after.ns, before.ns);
+  EXPECT_LE(after.ns, before.ns + transfers * 1000);
+}
+
 // In the artifact's timing the kernel runs while its launch waits, but pays once more for blocks that it faults for: of
 // 16 that come one after the other, its own time is hidden, and 16 are charged.
 TEST(TraceSimulator, TheArtifactChargesForFaults) {
