@@ -117,8 +117,8 @@ def training_title(result):
 
 def training_table(result):
     stock = statistics.median(counted_seconds(next(iter(result["contenders"].values()))))
-    rows = [(result["model"], "median step s", "of stock", "range s", "first step s", "waiting", "read GiB/step", "written GiB/step",
-             "process GiB")]
+    rows = [(result["model"], "median step s", "of stock", "range s", "first step s", "waiting", "read GiB/step",
+             "written GiB/step", "process GiB")]
     for label, turns in result["contenders"].items():
         seconds = counted_seconds(turns)
         median = statistics.median(seconds)

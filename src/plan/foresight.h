@@ -5,7 +5,7 @@
 // from the event that the plan names, in the order of need. What left without a plan, because the program did something
 // else, comes back in the order of its next use, as far ahead as everything that is used or made until then fits in
 // memory together. Without an iteration to follow this is `window`, which goes on to fetch what a backward pass needs
-// next (rewind.h).
+// next (planner/rewind.h).
 //
 // The queues hold room for all entries before ahead() and behind() take from them, which never allocate.
 #pragma once
@@ -16,7 +16,7 @@
 
 #include "plan/follower.h"
 #include "plan/planner/planner.h"
-#include "plan/rewind.h"
+#include "plan/planner/rewind.h"
 
 namespace ebb {
 

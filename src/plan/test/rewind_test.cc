@@ -1,5 +1,5 @@
 // Going back through what was done: when it is believed, and what comes next.
-#include "plan/rewind.h"
+#include "plan/planner/rewind.h"
 
 #include <gtest/gtest.h>
 

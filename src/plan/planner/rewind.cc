@@ -1,5 +1,5 @@
 // See rewind.h.
-#include "plan/rewind.h"
+#include "plan/planner/rewind.h"
 
 namespace ebb {
 
