@@ -20,6 +20,7 @@ BUILD_LIMIT_S = 3600
 CTEST_LIMIT_S = 3600
 CTEST_TEST_LIMIT_S = 120
 INTERRUPT_LIMIT_S = 20
+PYTEST_WORKERS_MAX = 4  # each starts programs of its own, with threads and gigabytes
 RUN_AGAIN_MAX = 8  # more failures than these are no coincidence
 # What a sanitizer found once is a bug, however rarely it shows.
 FINDING = re.compile(r"(ERROR: (Address|Leak)|WARNING: Thread)Sanitizer|: runtime error: ")
@@ -201,12 +202,12 @@ class Tidy:
 
 
 class Pytest:
-    """One folder of Python tests, in a process of its own."""
+    """One folder of Python tests, shared out to as many processes as there are processors."""
 
     def __init__(self, name, folder, limit_s, fast):
         self.name, self.folder, self.limit_s, self.fast = name, folder, limit_s, fast
 
-    def run(self, scratch, _jobs):
+    def run(self, scratch, jobs):
         name = self.folder.replace("/", "-")
         junit = scratch / f"{name}.xml"
         command = [sys.executable, "-m", "pytest", self.folder, "-q", "-rs", "--junit-xml", junit,
@@ -215,9 +216,9 @@ class Pytest:
         # Idle OpenMP workers of one process would spin on the core that another needs.
         environment = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "PASSIVE",
                        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
-        code, output = run(command, self.limit_s, environment)
+        code, output = run([*command, "-n", min(jobs, PYTEST_WORKERS_MAX), "--dist", "worksteal"], self.limit_s, environment)
         result = finish(Result(), code, output, junit, self.name)
-        if code is not None and result.worth_another_run():
+        if code is not None and result.worth_another_run():  # alone: a busy machine is the usual cause
             command += ["--last-failed", "--last-failed-no-failures", "none"]
             code, output = run(command, self.limit_s, environment)
             result.settle(finish(Result(), code, output, junit, self.name))
