@@ -102,6 +102,7 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
 bool ManagedRuntime::allocate_in_core(std::size_t bytes, std::uint64_t& offset) {
   tell_core();
   consider_cache();
+  if (cache_.take(Heap::round_up(bytes), offset)) return true;  // its log was full
   ++cache_misses_;
   if (core_.allocate(bytes, offset) != Status::kOk) {
     // What is kept for reuse may be what stands in the way.
@@ -125,6 +126,7 @@ void ManagedRuntime::deallocate(void* data) noexcept {
   Lock lock(mutex_);
   tell_core();
   consider_cache();
+  if (cache_.put(offset_of(data))) return;  // its log was full, or the thread has a cache only now
   cache_.forget(offset_of(data));
   core_.deallocate(offset_of(data));
   // What was freed may be what somebody waits for.
