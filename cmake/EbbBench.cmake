@@ -7,6 +7,15 @@ if(ebb_stream_programs)
   set_target_properties(bench_streams PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
 endif()
 
+# bench/allocators/: the C++ side of bench/allocators.py.
+file(GLOB ebb_allocator_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/allocators/*.cc)
+if(ebb_allocator_sources)
+  add_executable(bench_allocators ${ebb_allocator_sources})
+  target_link_libraries(bench_allocators PRIVATE ebb ebb_flags ${CMAKE_DL_LIBS})
+  target_include_directories(bench_allocators PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  set_target_properties(bench_allocators PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+endif()
+
 # Micro-benchmarks: each bench/*.cc is a program of its own on Google Benchmark.
 file(GLOB ebb_benchmarks CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*.cc)
 if(NOT ebb_benchmarks)

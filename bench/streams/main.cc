@@ -22,7 +22,9 @@ Maker maker_of(const std::string& name) {
   if (name == "convolution") return make_convolution;
   if (name == "reductions") return make_reductions;
   if (name == "pca") return make_pca;
-  throw Error(Status::kInvalid, "program '" + name + "' is unknown; choose network, convolution, reductions or pca");
+  if (name == "transform") return make_transform;
+  throw Error(Status::kInvalid,
+              "program '" + name + "' is unknown; choose network, convolution, reductions, pca or transform");
 }
 
 void run(int argc, char** argv) {

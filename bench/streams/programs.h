@@ -52,6 +52,7 @@ using Maker = std::unique_ptr<Program> (*)(const std::shared_ptr<Runtime>& runti
 std::unique_ptr<Program> make_network(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
 std::unique_ptr<Program> make_convolution(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
 std::unique_ptr<Program> make_reductions(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
+std::unique_ptr<Program> make_transform(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
 std::unique_ptr<Program> make_pca(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
 
 // Numbers in [-1, 1) that depend on the position alone, and are not all the same to a checksum.

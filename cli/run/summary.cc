@@ -25,7 +25,7 @@ namespace {
 
 using Field = std::pair<const char*, std::uint64_t Stats::*>;
 
-constexpr std::array<Field, 23> kFields{{{"budget_bytes", &Stats::budget_bytes},
+constexpr std::array<Field, 27> kFields{{{"budget_bytes", &Stats::budget_bytes},
                                          {"resident_bytes", &Stats::resident_bytes},
                                          {"peak_resident_bytes", &Stats::peak_resident_bytes},
                                          {"small_bytes", &Stats::small_bytes},
@@ -43,6 +43,10 @@ constexpr std::array<Field, 23> kFields{{{"budget_bytes", &Stats::budget_bytes},
                                          {"rescues", &Stats::rescues},
                                          {"allocations", &Stats::allocations},
                                          {"reused", &Stats::reused},
+                                         {"cached_bytes", &Stats::cached_bytes},
+                                         {"cache_hits", &Stats::cache_hits},
+                                         {"cache_misses", &Stats::cache_misses},
+                                         {"cache_trims", &Stats::cache_trims},
                                          {"io_errors", &Stats::io_errors},
                                          {"corrupt_blocks", &Stats::corrupt_blocks},
                                          {"deviations", &Stats::deviations},

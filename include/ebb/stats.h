@@ -15,6 +15,7 @@ struct Stats {
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t flash_bytes = 0;  // extents in use
   std::uint64_t flash_limit_bytes = 0;
+  std::uint64_t cached_bytes = 0;  // of freed ranges that are kept, frames and all, for the next of their size
   // Traffic.
   std::uint64_t fetched_bytes = 0;     // read from flash
   std::uint64_t evicted_bytes = 0;     // written to flash
@@ -27,6 +28,9 @@ struct Stats {
   std::uint64_t rescues = 0;         // evictions called back by a touch
   std::uint64_t allocations = 0;     // managed ones
   std::uint64_t reused = 0;          // of those: from the cache, at an address with its frames
+  std::uint64_t cache_hits = 0;      // of those: by the thread that freed it, without a lock
+  std::uint64_t cache_misses = 0;    // managed allocations that went through the core
+  std::uint64_t cache_trims = 0;     // ranges taken from the cache because memory was short
   std::uint64_t io_errors = 0;       // transfers that failed and were retried
   std::uint64_t corrupt_blocks = 0;  // blocks whose checksum did not match, never handed out
   std::uint64_t deviations = 0;      // times the program left the recorded iteration

@@ -26,7 +26,7 @@ std::uint64_t Heap::round_up(std::uint64_t bytes) {
 
 std::optional<Heap::Range> Heap::allocate(std::uint64_t bytes, std::uint64_t serial) {
   const std::uint64_t size = round_up(bytes);
-  Range range{0, size, serial, false};
+  Range range{0, size, serial, false, false, 0};
   const auto waiting = waiting_.find(size);
   if (waiting != waiting_.end() && !waiting->second.empty()) {
     range.offset = waiting->second.back();
@@ -63,9 +63,31 @@ Heap::Range Heap::free(std::uint64_t offset) {
   const Range range = live->second;
   live_.erase(live);
   live_bytes_ -= range.bytes;
+  parked_bytes_ -= range.parked ? range.bytes : 0;
   waiting_bytes_ += range.bytes;
   waiting_[range.bytes].push_back(offset);
   return range;
+}
+
+Heap::Range Heap::park(std::uint64_t offset) {
+  const auto live = live_.find(offset);
+  EBB_CHECK(live != live_.end());
+  EBB_CHECK(!live->second.parked);
+  live->second.parked = true;
+  ++live->second.turns;
+  parked_bytes_ += live->second.bytes;
+  return live->second;
+}
+
+Heap::Range Heap::unpark(std::uint64_t offset, std::uint64_t serial) {
+  const auto live = live_.find(offset);
+  EBB_CHECK(live != live_.end());
+  EBB_CHECK(live->second.parked);
+  live->second.parked = false;
+  ++live->second.turns;
+  live->second.serial = serial;
+  parked_bytes_ -= live->second.bytes;
+  return live->second;
 }
 
 const Heap::Range* Heap::find(std::uint64_t offset) const {
@@ -111,12 +133,14 @@ void Heap::remove_run(std::map<std::uint64_t, std::uint64_t>::iterator run) {
 
 void Heap::validate() const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
-  std::uint64_t live = 0;
+  std::uint64_t live = 0, parked = 0;
   for (const auto& [offset, range] : live_) {
     all.emplace_back(offset, range.bytes);
     live += range.bytes;
+    parked += range.parked ? range.bytes : 0;
   }
   EBB_CHECK_EQ(live, live_bytes_);
+  EBB_CHECK_EQ(parked, parked_bytes_);
   std::uint64_t waiting = 0;
   for (const auto& [bytes, offsets] : waiting_) {
     for (const std::uint64_t offset : offsets) {

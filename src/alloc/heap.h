@@ -5,6 +5,8 @@
 // iteration, and find the address with its frames. When waiting ranges hold too much they are merged into runs, from
 // which requests of other sizes are served, best fit first.
 //
+// A live range may be parked: nobody uses it, but it is kept for who may want it back, who gets it under a new serial.
+//
 // Owned by the core, under the runtime's lock. Offsets are bytes from the start of the space.
 // Invariant: live, waiting, runs and the fresh part behind frontier() are disjoint and cover [begin, end).
 #pragma once
@@ -28,17 +30,23 @@ class Heap {
     std::uint64_t bytes = 0;   // rounded up
     std::uint64_t serial = 0;  // the caller's name for it
     bool reused = false;       // the most recently freed range of this size
+    bool parked = false;
+    std::uint32_t turns = 0;  // how often it has been parked and taken back
   };
   // None when no run is large enough.
   std::optional<Range> allocate(std::uint64_t bytes, std::uint64_t serial);
   // `offset` must be the start of a live range, which is returned.
   Range free(std::uint64_t offset);
+  // `offset` must be the start of a live range that is not parked, or is. Returns it as it was, or as it is now.
+  Range park(std::uint64_t offset);
+  Range unpark(std::uint64_t offset, std::uint64_t serial);
   bool holds(std::uint64_t offset) const { return offset >= begin_ && offset < end_; }
   // The live range that starts here, or null.
   const Range* find(std::uint64_t offset) const;
 
   std::uint64_t frontier() const { return frontier_; }
-  std::uint64_t live_bytes() const { return live_bytes_; }
+  std::uint64_t live_bytes() const { return live_bytes_; }  // parked ones too
+  std::uint64_t parked_bytes() const { return parked_bytes_; }
   std::uint64_t waiting_bytes() const { return waiting_bytes_; }
 
   void validate() const;
@@ -55,6 +63,7 @@ class Heap {
   std::uint64_t frontier_;
   std::uint64_t waiting_bytes_max_;
   std::uint64_t live_bytes_ = 0;
+  std::uint64_t parked_bytes_ = 0;
   std::uint64_t waiting_bytes_ = 0;
   std::unordered_map<std::uint64_t, Range> live_;                   // by offset; only looked up
   std::map<std::uint64_t, std::vector<std::uint64_t>> waiting_;     // bytes to offsets, newest last

@@ -176,7 +176,7 @@ void Engine::pump() {
     if (!serve(block, Urgency::kWanted)) {
       // Frames come back as evictions end; without any under way nothing here can leave, and whoever wants the block
       // will have to fault for it.
-      if (evicting_ > 0 || transfers_.full() || !urgent_.empty()) break;
+      if (evicting_ > 0 || transfers_.full() || !urgent_.empty() || short_of_frames_) break;
     }
     wanted_.remove(block);
   }
@@ -243,7 +243,7 @@ FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   const std::uint64_t worth_below = Victims::kPinned + (limits_.keep_pinned ? 0 : table_[index].last_use);
   while (evicting_ + frames_.free() < waiting && evict_least(urgency, worth_below)) {
   }
-  if (urgency == Urgency::kFault && evicting_ == 0 && table_.count(BlockState::kReady) > 0) {
+  if (urgency == Urgency::kFault && evicting_ == 0 && !short_of_frames_ && table_.count(BlockState::kReady) > 0) {
     // What is held back is all that can still leave.
     for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
       if (const BlockIndex held = table_.block_of(FrameIndex(i)); held.valid()) let_go(held);
@@ -306,6 +306,7 @@ void Engine::evict_behind(Tier below) {
   while (!transfers_.full() && in_lane(lane_out(below)) < limits_.lane) {
     const BlockIndex index = policy_.behind(table_, below, victims_.pinned_from());
     if (!index.valid()) return;
+    short_of_frames_ = short_of_frames_ || spare_used_;  // a plan that sends blocks out knows that memory will be short
     const Block& block = table_[index];
     if (block.state != BlockState::kResident || block.live == 0 || victims_.pinned(index)) continue;
     static_cast<void>(start_evict(index));
@@ -339,6 +340,10 @@ bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
       if (!frame.valid()) continue;
       frames_.put(frame);
       return true;
+    }
+    if (spare_used_) {
+      short_of_frames_ = true;
+      return false;
     }
     if (policy_.dying(candidate.block) && drop(candidate.block)) return true;
     if (transfers_.full()) return false;

@@ -74,6 +74,13 @@ class Engine {
   std::uint32_t in_flight() const { return transfers_.in_flight(); }
   std::uint32_t fetching() const { return in_lane(Lane::kHostIn) + in_lane(Lane::kFlashIn); }
 
+  // While there is something better than blocks in use to take frames from, they are spared; short_of_frames(): one
+  // would have had to leave. Who set it then provides frames, or ends it, and calls pump() again.
+  void set_spare(bool spare) {
+    spare_used_ = spare;
+    short_of_frames_ = false;
+  }
+  bool short_of_frames() const { return short_of_frames_; }
   // Blocks used at or after this stamp belong to running launches and are evicted only for a fault.
   void set_pinned_from(std::uint64_t stamp) { victims_.set_pinned_from(stamp); }
   // A fault that can never be served, because no block can leave; none otherwise. fail_starved() gives up on it.
@@ -151,6 +158,8 @@ class Engine {
   std::array<std::uint32_t, kTiersBelow>
       cursor_{};  // by tier below: the frame where the search for such a block goes on
   std::array<std::uint32_t, kLanes> in_lanes_{};
+  bool spare_used_ = false;
+  bool short_of_frames_ = false;
   BlockIndex starved_;
   BlockIndex lost_block_;
   Counters counters_;

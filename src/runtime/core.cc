@@ -101,7 +101,7 @@ Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   if (policy_.listens()) populate(blocks);
   ++allocations_;
   reused_ += range->reused ? 1 : 0;
-  peak_live_bytes_ = std::max(peak_live_bytes_, small_heap_.live_bytes() + large_heap_.live_bytes());
+  note_peak();
   offset = range->offset;
   return Status::kOk;
 }
@@ -119,10 +119,56 @@ void Core::populate(BlockRange blocks) {
 
 void Core::deallocate(std::uint64_t offset) {
   const Heap::Range range = heap_of(offset).free(offset);
+  EBB_CHECK(!range.parked);  // freed twice
   const BlockRange blocks = blocks_of(range.offset, range.bytes);
   policy_.freed(range.serial);
   engine_.release(blocks);
   live_blocks_ -= new_blocks(blocks);
+}
+
+void Core::died(std::uint64_t offset) { policy_.freed(heap_of(offset).park(offset).serial); }
+
+void Core::born(std::uint64_t offset) {
+  const Heap::Range range = heap_of(offset).unpark(offset, ++serial_);
+  const BlockRange blocks = blocks_of(range.offset, range.bytes);
+  const std::uint64_t stamp = ++clock_;
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) table_[i].last_use = stamp;
+  policy_.allocated(range.serial, range.bytes, blocks);
+  if (policy_.listens()) populate(blocks);
+  note_peak();
+}
+
+std::uint32_t Core::turns(std::uint64_t offset) const {
+  const Heap::Range* range = heap_of(offset).find(offset);
+  EBB_CHECK(range != nullptr);
+  return range->turns;
+}
+
+void Core::release(std::uint64_t offset, std::uint64_t bytes) {
+  const BlockRange blocks = blocks_of(offset, bytes);
+  engine_.release(blocks);
+  live_blocks_ -= new_blocks(blocks);
+}
+
+std::uint64_t Core::bury(std::uint64_t offset) {
+  const Heap::Range range = heap_of(offset).free(offset);
+  EBB_CHECK(range.parked);
+  return range.bytes;
+}
+
+bool Core::all_here() const {
+  return table_.count(BlockState::kResident) + table_.count(BlockState::kUntouched) == table_.size();
+}
+
+void Core::set_cache_bytes(std::uint64_t bytes) {
+  if (bytes == cache_bytes_) return;
+  cache_bytes_ = bytes;
+  apply_limit();
+}
+
+void Core::note_peak() {
+  const std::uint64_t live = small_heap_.live_bytes() + large_heap_.live_bytes();
+  peak_live_bytes_ = std::max(peak_live_bytes_, live - small_heap_.parked_bytes() - large_heap_.parked_bytes());
 }
 
 std::uint64_t Core::allocation_bytes(std::uint64_t offset) const {
@@ -321,7 +367,8 @@ std::uint64_t Core::table_bytes() const {
   const std::uint64_t blocks =
       (small_heap_.frontier() + large_heap_.frontier() - space_bytes(config_) / 4) / config_.block_bytes;
   if (!config_.tables_in_budget) return 0;
-  return kFixedBytes + (blocks + extents_.capacity()) * kTableBytesEach;
+  return kFixedBytes + cache_bytes_ + blocks * config_.cache_bytes_a_block +
+         (blocks + extents_.capacity()) * kTableBytesEach;
 }
 
 void Core::apply_limit() {

@@ -31,13 +31,14 @@ namespace ebb {
 class Core {
  public:
   struct Config {
-    std::uint64_t block_bytes = 0;   // a power of two
-    std::uint64_t budget_bytes = 0;  // frames, small allocations and tables together
-    std::uint32_t blocks = 0;        // size of the space
-    std::uint32_t extents = 0;       // most blocks on flash
-    std::uint32_t queue_depth = 32;  // of the flash queue
-    std::uint32_t host_extents = 0;  // blocks in host memory, where that is a tier of its own
-    bool tables_in_budget = true;    // false: the core's own memory is not of the device tier
+    std::uint64_t block_bytes = 0;          // a power of two
+    std::uint64_t budget_bytes = 0;         // frames, small allocations and tables together
+    std::uint32_t blocks = 0;               // size of the space
+    std::uint32_t extents = 0;              // most blocks on flash
+    std::uint32_t queue_depth = 32;         // of the flash queue
+    std::uint32_t host_extents = 0;         // blocks in host memory, where that is a tier of its own
+    std::uint64_t cache_bytes_a_block = 0;  // of the tables of ranges kept for reuse
+    bool tables_in_budget = true;           // false: the core's own memory is not of the device tier
     bool faults = true;     // false: a touch of an absent block is fatal, so a launch keeps all that it announced
     double host_in_ns = 0;  // how long one block takes from host memory
     double flash_in_ns = 1'500'000;  // and from flash
@@ -63,6 +64,24 @@ class Core {
   Status allocate(std::uint64_t bytes, std::uint64_t& offset);
   void deallocate(std::uint64_t offset);
   std::uint64_t allocation_bytes(std::uint64_t offset) const;
+
+  // Ranges that the runtime keeps for reuse instead of deallocating them (runtime/cache): to the policy they die, and
+  // are born again; to the engine they stay live, with their frames, until they are released. bury() ends a range that
+  // was, and returns its bytes. release() never allocates.
+  void died(std::uint64_t offset);
+  void born(std::uint64_t offset);
+  std::uint32_t turns(std::uint64_t offset) const;  // how often it has died and been born
+  void release(std::uint64_t offset, std::uint64_t bytes);
+  void release(std::uint64_t offset) { release(offset, allocation_bytes(offset)); }
+  std::uint64_t bury(std::uint64_t offset);
+  // While there are any, no block in use is sent out: pump() again when it is true that they hold what is short, and
+  // they have been released.
+  void set_spare(bool spare) { engine_.set_spare(spare); }
+  bool short_of_frames() const { return engine_.short_of_frames(); }
+  // Whether nothing is anywhere but in memory.
+  bool all_here() const;
+  // What the tables of whoever keeps such ranges take of the budget.
+  void set_cache_bytes(std::uint64_t bytes);
 
   // A launch that will be announced, after those expected before it; begin() when it has been, before it runs; forget()
   // when it is over, or will not come. 0: nothing to say.
@@ -131,6 +150,7 @@ class Core {
   Heap& heap_of(std::uint64_t offset) { return small_heap_.holds(offset) ? small_heap_ : large_heap_; }
   const Heap& heap_of(std::uint64_t offset) const { return small_heap_.holds(offset) ? small_heap_ : large_heap_; }
   void populate(BlockRange blocks);
+  void note_peak();
   std::uint32_t new_blocks(BlockRange blocks) const;
   std::uint64_t table_bytes() const;
   void apply_limit();
@@ -154,6 +174,7 @@ class Core {
   std::uint64_t serial_ = 0;
   std::uint64_t small_bytes_ = 0;
   std::uint64_t small_kept_ = 0;
+  std::uint64_t cache_bytes_ = 0;
   std::uint64_t tables_applied_ = 0;
   std::uint32_t extents_limit_;
   std::uint32_t live_blocks_ = 0;

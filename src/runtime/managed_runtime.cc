@@ -40,6 +40,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       space_bytes_(memory_->bytes()),
       recorder_(parts.recorder),
       core_(parts.config, *memory_, std::move(parts.policy)),
+      cache_(space_bytes_, cached_bytes_max(options.memory)),
       small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))) {
   stats_file_.open(options.stats_path, policy(), description());
   register_for_fork();
@@ -54,6 +55,7 @@ ManagedRuntime::~ManagedRuntime() {
   memory_->interrupt();
   if (mover_.joinable()) mover_.join();
   if (fault_thread_.joinable()) fault_thread_.join();
+  if (!child_) tell_core();
   if (recorder_ != nullptr && !child_) write_recording();
   for (const Snapshot& snapshot : snapshots_) ::close(snapshot.pipe);
   if (child_) flash_.abandon();
@@ -80,13 +82,14 @@ bool ManagedRuntime::range_of(const Access& access, Core::Range& range) const {
 
 void* ManagedRuntime::allocate(std::size_t bytes) {
   if (bytes < options_.managed_bytes_min || child_) return allocate_small(bytes);
-  Lock lock(mutex_);
   std::uint64_t offset = 0;
-  if (core_.allocate(bytes, offset) != Status::kOk) {
+  if (cache_.take(Heap::round_up(bytes), offset)) return base_ + offset;
+  Lock lock(mutex_);
+  if (!allocate_in_core(bytes, offset)) {
     lock.unlock();
     out_of_memory(bytes);
   }
-  core_.pump();
+  pump();
   peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
   after_change();
   const Core::Range range{offset, bytes, 0, false};
@@ -94,6 +97,21 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
     wait_while(lock, [&] { return core_.pending({&range, 1}); });
   }
   return base_ + offset;
+}
+
+bool ManagedRuntime::allocate_in_core(std::size_t bytes, std::uint64_t& offset) {
+  tell_core();
+  consider_cache();
+  if (cache_.take(Heap::round_up(bytes), offset)) return true;  // its log was full
+  ++cache_misses_;
+  if (core_.allocate(bytes, offset) != Status::kOk) {
+    // What is kept for reuse may be what stands in the way.
+    claim_cache();
+    tell_core();
+    if (core_.allocate(bytes, offset) != Status::kOk) return false;
+  }
+  cache_.know(offset, core_.allocation_bytes(offset));
+  return true;
 }
 
 void ManagedRuntime::deallocate(void* data) noexcept {
@@ -104,11 +122,16 @@ void ManagedRuntime::deallocate(void* data) noexcept {
     return;
   }
   if (child_) return;  // the space is the parent's: nothing to give back
+  if (cache_.put(offset_of(data))) return;
   Lock lock(mutex_);
+  tell_core();
+  consider_cache();
+  if (cache_.put(offset_of(data))) return;  // its log was full, or the thread has a cache only now
+  cache_.forget(offset_of(data));
   core_.deallocate(offset_of(data));
   // What was freed may be what somebody waits for.
   if (core_.engine().idle()) return;
-  core_.pump();
+  pump();
   after_change();
 }
 
@@ -130,7 +153,7 @@ void ManagedRuntime::count_small(std::int64_t bytes) {
   core_.set_small_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)), static_cast<std::uint64_t>(keep));
   if (!core_.over_budget()) return;
   // Frames leave before the memory is taken.
-  core_.pump();
+  pump();
   after_change();
   changed_.wait_for(lock, kMakeRoomMax, [&] { return !core_.over_budget(); });
 }
@@ -166,9 +189,10 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Access>
 std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::Range> ranges) {
   const std::uint64_t now_ns = monotonic_ns();
   Lock lock(mutex_);
+  tell_core();
   if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
   const std::uint64_t ticket = core_.announce(op, ranges);
-  core_.pump();
+  pump();
   after_change();
   if (core_.launch_pending(ticket, ranges)) {
     wait_while(lock, [&] { return core_.launch_pending(ticket, ranges); });
@@ -190,7 +214,7 @@ std::uint64_t ManagedRuntime::expect(std::span<const Access> accesses) noexcept 
     const Lock lock(mutex_);
     expected = core_.expect(ranges);
     if (expected == 0) return;
-    core_.pump();
+    pump();
     after_change();
   });
   return expected;
@@ -206,7 +230,7 @@ void ManagedRuntime::forget(std::uint64_t expected) noexcept {
   if (expected == 0 || child_) return;
   const Lock lock(mutex_);
   core_.forget(expected);
-  core_.pump();
+  pump();
   after_change();
 }
 
@@ -242,6 +266,7 @@ void ManagedRuntime::step() noexcept {
   if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
   last_step_ns_ = now;
   ++steps_;
+  tell_core();
   core_.set_flash_pace(read_pace_.ns_a_block());
   core_.step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.
@@ -266,6 +291,7 @@ void ManagedRuntime::write_recording() noexcept {
 Stats ManagedRuntime::read_stats() const {
   Stats stats;
   core_.fill(stats);
+  add_cache(stats);
   stats.small_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(small_bytes_.load(), 0));
   stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
   stats.faults = faults_;

@@ -23,6 +23,7 @@
 #include "move/checked_flash.h"
 #include "plan/recorder.h"
 #include "port/space_memory.h"
+#include "runtime/cache/range_cache.h"
 #include "runtime/core.h"
 #include "runtime/read_pace.h"
 #include "runtime/stall_clock.h"
@@ -82,6 +83,13 @@ class ManagedRuntime final : public Runtime {
   void after_change();
   void register_for_fork();
   void unregister_for_fork();
+  static std::uint64_t cached_bytes_max(std::uint64_t budget_bytes);
+  void tell_core();
+  void pump();
+  void claim_cache();
+  void consider_cache();
+  void add_cache(Stats& stats) const;
+  bool allocate_in_core(std::size_t bytes, std::uint64_t& offset);
   template <typename Pending>
   void wait_while(Lock& lock, Pending pending);
   void grow_flash(Lock& lock);
@@ -112,6 +120,9 @@ class ManagedRuntime final : public Runtime {
   std::condition_variable changed_;  // something arrived, left or failed
   Recorder* recorder_;               // owned by the core; null if nothing is recorded
   Core core_;
+  mutable RangeCache cache_;
+  std::uint64_t calm_ = 0, calm_needed_ = 0;
+  std::uint64_t cache_misses_ = 0, cache_trims_ = 0;
   const std::int64_t small_step_;
   StallClock stalls_;
   ReadPace read_pace_;

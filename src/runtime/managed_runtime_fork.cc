@@ -61,9 +61,13 @@ void ManagedRuntime::unregister_for_fork() {
 void ManagedRuntime::before_fork() {
   if (child_) return;
   Lock lock(mutex_);
+  // A child needs nothing of what is held for reuse.
+  tell_core();
+  claim_cache();
+  tell_core();
   std::uint32_t cursor = 0;
   for (int idle = 0; !core_.flush(cursor);) {
-    core_.pump();
+    pump();
     after_change();
     const bool moves = core_.engine().in_flight() > 0 || core_.extents_wanted() > 0;
     idle = moves ? 0 : idle + 1;

@@ -45,7 +45,7 @@ void ManagedRuntime::move_loop() {
     for (const FlashCompletion& completion : std::span(completions).first(arrived)) core_.complete(completion);
     const bool starved = core_.engine().starved().valid();
     if (arrived > 0 || starved) {
-      core_.pump();
+      pump();
       settle_faults();
       changed_.notify_all();
     }
@@ -74,7 +74,7 @@ void ManagedRuntime::grow_flash(Lock& lock) {
   while (more > 0 && flash_.reserve(now + more) != Status::kOk) more /= 2;
   lock.lock();
   core_.set_extents(now + more, more > 0);
-  core_.pump();
+  pump();
   changed_.notify_all();
 }
 
@@ -96,7 +96,7 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
     faulting_[faulting_count_++] = block;
     stalls_.begin(monotonic_ns());
   }
-  core_.pump();
+  pump();
   settle_faults();
   after_change();
 }
@@ -116,7 +116,7 @@ void ManagedRuntime::settle_faults() {
                             "fails with SIGBUS. Give it more memory (--memory) or other flash (--flash).\n",
                             starved.value(), core_.engine().flash_failing() ? "failing" : "full"));
     core_.engine().fail_starved();
-    core_.pump();
+    pump();
     starved_since_ns_ = 0;
   }
   report_lost();

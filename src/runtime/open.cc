@@ -126,6 +126,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
   const std::uint64_t blocks = (std::uint64_t{Core::frames_of(config)} + config.extents) * kSpaceFactor;
   config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax)) / 4 * 4;
+  config.cache_bytes_a_block = RangeTable::bytes_a_block(options.block_bytes);
   parts.memory = open_memory(options, config);
   parts.flash = open_flash(options, std::move(file), kQueueDepth, parts.flash_description);
   parts.flash_directory = options.flash;

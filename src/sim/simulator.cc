@@ -77,7 +77,7 @@ bool SimDriver::turn() {
   }
   for (const FlashCompletion& completion : std::span(completions).first(arrived)) complete(completion);
   const bool starved = core_.engine().starved().valid();
-  if (arrived > 0 || starved) core_.pump();
+  if (arrived > 0 || starved) pump();
   if (starved) serve_starved();
   return worked || arrived > 0 || taken > 0 || starved;
 }
@@ -98,14 +98,14 @@ void SimDriver::grow() {
   const bool made = flash_.reserve(host_extents_ + wanted) == Status::kOk;
   core_.set_extents(made ? wanted : core_.extents().capacity(), made);
   update_limit();
-  core_.pump();
+  pump();
 }
 
 void SimDriver::set_small_bytes(std::uint64_t bytes) {
   small_bytes_ = bytes;
   core_.set_small_bytes(bytes, bytes);
   update_limit();
-  core_.pump();
+  pump();
 }
 
 // The core may have divided its budget anew: frames get what small allocations and tables leave, and never more.
@@ -117,11 +117,64 @@ void SimDriver::update_limit() {
   memory_.set_frames_limit(core_.frames_limit());
 }
 
+void SimDriver::pump() {
+  core_.pump();
+  if (!core_.short_of_frames()) return;
+  release_kept();
+  core_.pump();
+}
+
+void SimDriver::keep(std::uint64_t offset) {
+  core_.died(offset);
+  kept_.push_back(offset);
+  core_.set_spare(true);
+}
+
+bool SimDriver::take_kept(std::uint64_t bytes, std::uint64_t& offset) {
+  const std::uint64_t size = Heap::round_up(bytes);
+  const auto found = std::find_if(kept_.rbegin(), kept_.rend(),
+                                  [&](std::uint64_t other) { return core_.allocation_bytes(other) == size; });
+  if (found == kept_.rend()) return false;
+  offset = *found;
+  kept_.erase(std::next(found).base());
+  core_.born(offset);
+  ++counters_.kept_taken;
+  pump();
+  return true;
+}
+
+// As a runtime does it: frames at once, on any thread; addresses when the program calls.
+void SimDriver::release_kept() {
+  for (const std::uint64_t offset : kept_) {
+    core_.release(offset);
+    released_.push_back(offset);
+    ++counters_.kept_released;
+  }
+  kept_.clear();
+  core_.set_spare(false);
+}
+
+void SimDriver::bury_released() {
+  for (const std::uint64_t offset : released_) static_cast<void>(core_.bury(offset));
+  released_.clear();
+}
+
+void SimDriver::give_up_kept() {
+  release_kept();
+  bury_released();
+  if (!core_.engine().idle()) pump();
+}
+
 Status SimDriver::allocate(std::uint64_t bytes, std::uint64_t& offset) {
-  const Status status = core_.allocate(bytes, offset);
+  bury_released();
+  Status status = core_.allocate(bytes, offset);
+  if (status != Status::kOk && !kept_.empty()) {
+    give_up_kept();
+    status = core_.allocate(bytes, offset);
+  }
   update_limit();
   if (status != Status::kOk) return status;
-  core_.pump();
+  pump();
   const Core::Range range{offset, bytes, 0, false};
   for (std::uint32_t turns = 0; core_.pending({&range, 1}); ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
@@ -133,12 +186,12 @@ Status SimDriver::allocate(std::uint64_t bytes, std::uint64_t& offset) {
 void SimDriver::deallocate(std::uint64_t offset) {
   core_.deallocate(offset);
   // Whoever waited for a transfer that has just been called off must not be forgotten.
-  if (!core_.engine().idle()) core_.pump();
+  if (!core_.engine().idle()) pump();
 }
 
 std::uint64_t SimDriver::announce(std::uint64_t op, std::span<const Core::Range> ranges) {
   const std::uint64_t ticket = core_.announce(op, ranges);
-  core_.pump();
+  pump();
   for (std::uint32_t turns = 0; core_.launch_pending(ticket, ranges); ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
     EBB_CHECK(turn());
@@ -170,7 +223,7 @@ void SimDriver::touch_elsewhere(BlockIndex block) {
   ++counters_.faults;
   memory_.await(block);
   core_.fault(block);
-  core_.pump();
+  pump();
 }
 
 bool SimDriver::flush() {
@@ -178,7 +231,7 @@ bool SimDriver::flush() {
   std::uint32_t stuck_turns = 0;
   for (std::uint32_t turns = 0; !core_.flush(cursor); ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
-    core_.pump();
+    pump();
     turn();
     stuck_turns = idle() ? stuck_turns + 1 : 0;
     if (stuck_turns <= kStarvedTurnsMax) continue;
@@ -214,7 +267,7 @@ void SimDriver::serve_starved() {
     core_.engine().fail_starved();
     EBB_CHECK(memory_.failed(block));
   }
-  core_.pump();
+  pump();
 }
 
 bool SimDriver::can_leave(BlockIndex index) const {

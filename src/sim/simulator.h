@@ -44,6 +44,7 @@ class SimDriver {
   };
   struct Counters {
     std::uint64_t turns = 0, faults = 0, starved = 0, lost = 0, stale_failures = 0;
+    std::uint64_t kept_taken = 0, kept_released = 0;
   };
 
   explicit SimDriver(const Config& config);
@@ -63,6 +64,12 @@ class SimDriver {
   void deallocate(std::uint64_t offset);
   std::uint64_t announce(std::uint64_t op, std::span<const Core::Range> ranges);
   void set_small_bytes(std::uint64_t bytes);
+  // The same as deallocate(), but the range is kept for reuse until frames are short; and one that is kept, with this
+  // many bytes rounded up, instead of allocate(): false if there is none.
+  void keep(std::uint64_t offset);
+  bool take_kept(std::uint64_t bytes, std::uint64_t& offset);
+  void give_up_kept();
+  void pump();
   // The program touches a block: what comes of it.
   Touch touch(BlockIndex block);
   // Another thread touches an absent block and waits; settle() sees to it that it is not forgotten.
@@ -82,6 +89,8 @@ class SimDriver {
  private:
   static SimMemory::Config memory_config(const Config& config, std::uint64_t seed);
   std::unique_ptr<SimFlash> make_device(const Config& config, std::uint64_t seed);
+  void release_kept();
+  void bury_released();
   void grow();
   void update_limit();
   void complete(const FlashCompletion& completion);
@@ -99,6 +108,8 @@ class SimDriver {
   CheckedFlash flash_;
   Core core_;
   std::vector<FlashRequest> in_flight_;  // by token
+  std::vector<std::uint64_t> kept_;      // offsets of ranges kept for reuse
+  std::vector<std::uint64_t> released_;  // of those that are so no longer
   std::uint64_t small_bytes_ = 0;
   std::uint64_t budget_bytes_;
   std::uint32_t host_extents_;

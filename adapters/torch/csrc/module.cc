@@ -61,6 +61,10 @@ py::dict stats() {
   EBB_FIELD(rescues);
   EBB_FIELD(allocations);
   EBB_FIELD(reused);
+  EBB_FIELD(cached_bytes);
+  EBB_FIELD(cache_hits);
+  EBB_FIELD(cache_misses);
+  EBB_FIELD(cache_trims);
   EBB_FIELD(io_errors);
   EBB_FIELD(corrupt_blocks);
   EBB_FIELD(deviations);

@@ -189,6 +189,7 @@ Outcome run_once(const Scenario& scenario, std::uint64_t seed) {
 // What the runs reached together: a fault that never happens tests nothing.
 struct Reached {
   std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0, rescues = 0, io_errors = 0, lost = 0, starved = 0;
+  std::uint64_t kept_taken = 0, kept_released = 0;
   void add(const Outcome& outcome) {
     fetched += outcome.engine.fetched;
     evicted += outcome.engine.evicted;
@@ -198,15 +199,18 @@ struct Reached {
     io_errors += outcome.engine.io_errors;
     lost += outcome.driver.lost;
     starved += outcome.driver.starved;
+    kept_taken += outcome.driver.kept_taken;
+    kept_released += outcome.driver.kept_released;
   }
   void print() const {
     std::printf(
         "reached: %llu fetched, %llu evicted, %llu clean, %llu prefetched, %llu rescued, %llu I/O errors, "
-        "%llu lost, %llu starved\n",
+        "%llu lost, %llu starved; of ranges kept for reuse %llu taken, %llu given up\n",
         static_cast<unsigned long long>(fetched), static_cast<unsigned long long>(evicted),
         static_cast<unsigned long long>(clean), static_cast<unsigned long long>(prefetched),
         static_cast<unsigned long long>(rescues), static_cast<unsigned long long>(io_errors),
-        static_cast<unsigned long long>(lost), static_cast<unsigned long long>(starved));
+        static_cast<unsigned long long>(lost), static_cast<unsigned long long>(starved),
+        static_cast<unsigned long long>(kept_taken), static_cast<unsigned long long>(kept_released));
   }
 };
 

@@ -48,6 +48,7 @@ class FuzzProgram {
   FuzzProgram(const Scenario& scenario, std::uint64_t seed, FuzzHistory& history)
       : scenario_(scenario),
         rng_(seed),
+        keeps_(rng_.chance(1, 2)),
         history_(history),
         blocks_((scenario.frames + scenario.extents + scenario.host_extents) * 8 / 4 * 4),
         driver_(driver_config(scenario, seed, blocks_)),
@@ -142,6 +143,11 @@ class FuzzProgram {
   bool allocate(std::uint64_t bytes) {
     history_.add("allocate(%llu)", static_cast<unsigned long long>(bytes));
     std::uint64_t offset = 0;
+    if (rng_.chance(3, 4) && driver_.take_kept(bytes, offset)) {
+      history_.add("  = %llu, which was kept", static_cast<unsigned long long>(offset));
+      model_.add(offset, driver_.core().allocation_bytes(offset));
+      return true;
+    }
     if (driver_.allocate(bytes, offset) == Status::kOk) {
       history_.add("  = %llu", static_cast<unsigned long long>(offset));
       EBB_CHECK_LE(bytes, driver_.core().allocation_bytes(offset));
@@ -174,7 +180,11 @@ class FuzzProgram {
       if (uses(queued, allocation)) driver_.core().forget(queued.expected);
     }
     std::erase_if(queued_, [&](const Queued& queued) { return uses(queued, allocation); });
-    driver_.deallocate(allocation.offset);
+    if (keeps_ && rng_.chance(1, 2)) {
+      driver_.keep(allocation.offset);
+    } else {
+      driver_.deallocate(allocation.offset);
+    }
     model_.remove(which);
   }
 
@@ -279,7 +289,7 @@ class FuzzProgram {
     history_.add("expect(%zu ranges)", queued.ranges.size());
     for (const Core::Range& range : queued.ranges) overwrite(range);
     queued.expected = driver_.core().expect(queued.ranges);
-    driver_.core().pump();
+    driver_.pump();
     queued_.push_back(std::move(queued));
   }
 
@@ -308,7 +318,7 @@ class FuzzProgram {
       history_.add("forget");
       driver_.core().forget(queued.expected);
     }
-    driver_.core().pump();
+    driver_.pump();
   }
 
   void retire() {
@@ -361,7 +371,7 @@ class FuzzProgram {
         if (made) free_one(model_.allocations().size() - 1);
       }
       driver_.core().step();
-      driver_.core().pump();
+      driver_.pump();
       driver_.validate();
     }
   }
@@ -424,6 +434,7 @@ class FuzzProgram {
   // Takes a snapshot, as for a fork, and remembers what the child must find.
   void snapshot() {
     if (scenario_.steady || snapshots_.size() >= kSnapshotsMax) return;
+    driver_.give_up_kept();
     const bool complete = driver_.flush();
     history_.add("snapshot %s", complete ? "" : "(not all of it can be written)");
     Core& core = driver_.core();
@@ -456,7 +467,7 @@ class FuzzProgram {
     }
     driver_.core().release_snapshot(snapshots_[which].extents);
     snapshots_.erase(snapshots_.begin() + static_cast<std::ptrdiff_t>(which));
-    driver_.core().pump();
+    driver_.pump();
   }
 
   // Everything is read once more and given back: nothing may be left over.
@@ -472,7 +483,8 @@ class FuzzProgram {
     }
     driver_.settle();
     while (!model_.allocations().empty()) free_one(model_.allocations().size() - 1);
-    driver_.core().pump();
+    driver_.give_up_kept();
+    driver_.pump();
     driver_.settle();
     driver_.validate();
     const PageTable& table = driver_.core().table();
@@ -484,6 +496,7 @@ class FuzzProgram {
 
   const Scenario scenario_;
   Rng rng_;
+  const bool keeps_;  // whether freed ranges are sometimes kept for reuse, as by a runtime's cache
   FuzzHistory& history_;
   std::uint32_t blocks_;
   SimDriver driver_;

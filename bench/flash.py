@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Out of core: what streams carry from and to flash, beside what fio measures on the same disk in the same run.
+
+    bench/flash.py                         two programs on four times their memory; medians of five rounds
+    bench/flash.py --rounds 3 --flash /nvme --json
+
+    reductions     one array is read once: beside fio's sequential reads
+    transform      y = f(x), one array is read and another one written: beside fio's reads and writes, half and half
+
+A program's bandwidth is the bytes that the runtime moved in its one iteration, the first, by the time that it took. fio
+reads and writes the same bytes in blocks of 2 MiB, 16 at a time, past the page cache. Each takes its turn by rounds.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "training"))
+
+import children  # noqa: E402
+from machine import describe_machine  # noqa: E402
+from output import report  # noqa: E402
+
+BINARY = HERE.parent / "build" / "release" / "bench" / "bench_streams"
+PROGRAMS = {"reductions": "read", "transform": "rw"}  # to what fio does for it
+LIMIT_S = 600
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--memory-mib", type=int, default=256, help="the budget in MiB (default 256)")
+    parser.add_argument("--factor", type=float, default=4, help="data, as a multiple of the budget (default 4)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of every contender (default 5)")
+    parser.add_argument("--flash", help="directory for flash and for fio's file")
+    parser.add_argument("--binary", type=pathlib.Path, default=BINARY, help="bench_streams of another build")
+    parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
+    parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1 or arguments.memory_mib < 32 or not 2 <= arguments.factor <= 64:
+        parser.error("at least 1 round, 32 MiB of memory, and data of 2 to 64 times that")
+    if not arguments.binary.is_file():
+        parser.error(f"{arguments.binary} is missing: build it with `make`, or name one with --binary")
+    return arguments
+
+
+def run_program(arguments, program, size):
+    child = children.run([arguments.binary, program, "window", f"{arguments.memory_mib}MiB", size, arguments.flash],
+                         env=children.environment(), timeout=LIMIT_S)
+    record = child.check().records[-1]
+    return (record["fetched"] + record["evicted"]) / record["seconds"], record
+
+
+def run_fio(file, kind, size):
+    """Bytes a second; the file is written before, so that its blocks are there."""
+    command = ["fio", "--name=flash", f"--filename={file}", f"--rw={kind}", f"--size={size}", "--bs=2M", "--direct=1",
+               "--ioengine=io_uring", "--iodepth=16", "--output-format=json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if done.returncode != 0:
+        raise children.ChildError(f"fio ended with code {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    return job["read"]["bw_bytes"] + job["write"]["bw_bytes"]
+
+
+def measure(arguments, progress):
+    size = int(arguments.memory_mib * arguments.factor) * 2**20
+    rows = {program: {"program": [], "fio": [], "records": []} for program in PROGRAMS}
+    with tempfile.TemporaryDirectory(prefix="ebb-fio-", dir=arguments.flash) as folder:
+        file = pathlib.Path(folder) / "data"
+        run_fio(file, "write", size)
+        for turn in range(arguments.rounds):
+            for program, kind in PROGRAMS.items():
+                progress(f"round {turn + 1} of {arguments.rounds}: {program}")
+                bandwidth, record = run_program(arguments, program, size)
+                rows[program]["program"].append(bandwidth)
+                rows[program]["records"].append(record)
+                progress(f"round {turn + 1} of {arguments.rounds}: fio for {program}")
+                rows[program]["fio"].append(run_fio(file, kind, size))
+    progress("")
+    return rows
+
+
+def table(rows):
+    lines = [["program", "stream GB/s", "fio GB/s", "of fio", "range of rounds"]]
+    for name, row in rows.items():
+        shares = [ours / theirs for ours, theirs in zip(row["program"], row["fio"])]
+        ours, theirs = statistics.median(row["program"]), statistics.median(row["fio"])
+        lines.append([name, f"{ours / 1e9:.2f}", f"{theirs / 1e9:.2f}", f"{ours / theirs:.0%}",
+                      f"{min(shares):.0%} to {max(shares):.0%}"])
+    return lines
+
+
+def main():
+    arguments = parse_arguments()
+    if shutil.which("fio") is None:
+        raise SystemExit("bench/flash.py: fio is not installed (Debian: apt-get install fio)")
+
+    def progress(text):
+        if not arguments.json and sys.stdout.isatty():
+            print(f"\r\033[K{text}", end="", flush=True)
+
+    try:
+        arguments.flash = children.flash_directory(arguments.flash)
+        rows = measure(arguments, progress)
+    except children.ChildError as error:
+        raise SystemExit(f"bench/flash.py: {error}") from None
+    results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(),
+               "memory_mib": arguments.memory_mib, "factor": arguments.factor, "rounds": arguments.rounds, "runs": rows}
+    report(results, table(rows), "flash", arguments)
+
+
+if __name__ == "__main__":
+    main()
