@@ -1,4 +1,4 @@
-# The examples: examples/<name>/<name>.cc, each a program of its own on the façade. As tests they run on 16 MiB, label
+# The examples: examples/<name>/<name>.cc, each a program of its own on the façade. As tests they run on 32 MiB, label
 # fast; each checks its own answer.
 file(GLOB ebb_examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*/*.cc)
 foreach(source ${ebb_examples})
@@ -15,7 +15,7 @@ foreach(source ${ebb_examples})
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name}
                                                    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
   if(EBB_TESTS)
-    add_test(NAME example.${name} COMMAND example_${name} 16MiB ${CMAKE_BINARY_DIR})
+    add_test(NAME example.${name} COMMAND example_${name} 32MiB ${CMAKE_BINARY_DIR})
     set_tests_properties(example.${name} PROPERTIES LABELS fast TIMEOUT 300)
   endif()
 endforeach()

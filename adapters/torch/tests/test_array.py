@@ -168,6 +168,15 @@ def test_matmul(case):
     np.testing.assert_allclose(np.from_dlpack(y.T @ x.mT), b.T @ a.swapaxes(1, 2), rtol=1e-4, atol=1e-3)
 
 
+def test_matmul_of_single_rows_and_columns():
+    rows = np.arange(6, dtype="float32").reshape(6, 1)
+    column = np.arange(4, dtype="float32").reshape(4, 1)
+    ours = xp.asarray(rows) @ xp.asarray(column).T  # both strides of the transposed column are 1
+    np.testing.assert_array_equal(np.from_dlpack(ours), rows @ column.T)
+    ours = xp.asarray(rows).T @ xp.asarray(np.asfortranarray(rows))
+    np.testing.assert_array_equal(np.from_dlpack(ours), rows.T @ rows)
+
+
 def test_memory_is_shared_with_numpy_and_torch():
     a = np.zeros(4, dtype="float32")
     x = xp.asarray(a)
