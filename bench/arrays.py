@@ -7,8 +7,8 @@ Contenders take turns by rounds in one process; reported are medians. "Single" a
 switched off, each a pass of its own; both sides run the same kernels on the same threads. Every contender finds memory
 for its result that has been used before, so nobody pays for fresh pages: numexpr and torch.compile write into a given
 array, NumPy and ebbtide reuse what they freed (NumPy as far as malloc does). Results are compared before anything is
-timed, and compilers have compiled by then. The bandwidth of a pass is set beside a STREAM triad (McCalpin) compiled here
-with -O3 -march=native and as many threads. A peer that is not installed is named with the reason.
+timed, and compilers have compiled by then. The bandwidth of a pass is set beside a STREAM triad (McCalpin) compiled
+here with -O3 -march=native and as many threads. A peer that is not installed is named with the reason.
 """
 
 import argparse

@@ -1,5 +1,7 @@
-"""A plugin of pytest: skips the tests of the array API's suite that adapters/torch/tests/array_api_skips.txt names, with
-the reason that stands there. A line is a pattern for a part of the test's name, " # ", and the reason."""
+"""A plugin of pytest: skips the tests of the array API's suite that adapters/torch/tests/array_api_skips.txt names.
+
+A line there is a part of the test's name, " # ", and the reason.
+"""
 
 import pathlib
 

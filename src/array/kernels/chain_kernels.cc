@@ -95,7 +95,7 @@ void binary_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V
 // The larger; x if it is NaN, else y if that is.
 template <class W>
 W pick(W x, W y, hn::Mask<hn::DFromV<W>> x_wins) {
-  return hn::IfThenElse(hn::Or(x_wins, hn::Ne(x, x)), x, y);
+  return hn::IfThenElse(hn::Or(x_wins, hn::IsNaN(x)), x, y);
 }
 
 // clang-format off

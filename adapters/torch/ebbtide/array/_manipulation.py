@@ -56,7 +56,7 @@ def broadcast_arrays(*arrays) -> list:
     return [broadcast_to(array, shape) for array in arrays]
 
 
-def expand_dims(x, /, *, axis=0) -> Array:
+def expand_dims(x, /, axis) -> Array:
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"expand_dims: axis {axis} of an array with {x.ndim} dimensions")
     return Array(x._a.expand_dims(axis))
