@@ -1,12 +1,12 @@
-// Flattens an expression graph into instructions, with registers by lifetime. Neighbouring operators of cheap arithmetic
-// become one chain, in which only those values have a register that are not used up by the next operator.
+// Flattens an expression graph into instructions, with registers by lifetime. Neighbouring operators of cheap
+// arithmetic become one chain, in which only values that are not used up by the next operator have a register.
 #include "array/pass/program.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "array/intern_cache.h"
+#include "array/pass/expression.h"
 
 namespace ebb::array {
 namespace {
@@ -16,36 +16,7 @@ InternCache<Program>& cache() {
   return *programs;
 }
 
-bool is_part(const NodePtr& node) { return !node->is_leaf() && node->kind == Kind::kElementwise; }
-
-// The expression in the order of evaluation. Nodes used twice appear once.
-struct Order {
-  std::vector<NodePtr> operands, operators;
-  std::map<const Node*, int> operand_index, operator_index;
-
-  // Depth is bounded by the limit on operators.
-  void visit(const NodePtr& node) {
-    if (!is_part(node)) {
-      if (operand_index.emplace(node.get(), static_cast<int>(operands.size())).second) operands.push_back(node);
-      return;
-    }
-    if (operator_index.contains(node.get())) return;
-    // The left operand last: it is then what a chain has in its accumulator.
-    for (std::size_t i = node->inputs.size(); i-- > 0;) visit(node->inputs[i]);
-    operator_index.emplace(node.get(), static_cast<int>(operators.size()));
-    operators.push_back(node);
-  }
-
-  // Operands are numbered first.
-  int value(const NodePtr& node) const {
-    if (auto found = operator_index.find(node.get()); found != operator_index.end()) {
-      return static_cast<int>(operands.size()) + found->second;
-    }
-    return operand_index.at(node.get());
-  }
-};
-
-Key form(const Order& order) {
+Key form(const Expression& order) {
   Key key;
   for (const NodePtr& operand : order.operands) key.push_back(static_cast<int>(operand->dtype()));
   key.push_back(-1);
@@ -89,7 +60,7 @@ constexpr std::uint16_t kNoPlace = 0xFFFF;
 // Makes the program of an expression, operator by operator.
 class Compiler {
  public:
-  explicit Compiler(const Order& order) : order_(order), operands_(static_cast<int>(order.operands.size())) {
+  explicit Compiler(const Expression& order) : order_(order), operands_(static_cast<int>(order.operands.size())) {
     const std::size_t values = order.operands.size() + order.operators.size();
     users_.resize(values);
     place_.assign(values, kNoPlace);
@@ -181,7 +152,7 @@ class Compiler {
     }
   }
 
-  const Order& order_;
+  const Expression& order_;
   const int operands_;
   Program program_;
   Registers registers_;
@@ -208,7 +179,7 @@ std::vector<NodePtr> needed_first(const NodePtr& root) {
 }
 
 Combined combine(const NodePtr& root) {
-  Order order;
+  Expression order;
   order.visit(root);
   const Key key = form(order);
   auto program = cache().get(key, [&] {

@@ -26,9 +26,9 @@ struct Chain {
 };
 
 struct Instruction {
-  Kernel kernel;                    // null: a chain
-  std::uint16_t a, b, c, out;       // values; those that the kernel does not take are 0
-  std::uint16_t chain = 0;          // its number, if this is one
+  Kernel kernel;               // null: a chain
+  std::uint16_t a, b, c, out;  // values; those that the kernel does not take are 0
+  std::uint16_t chain = 0;     // its number, if this is one
 };
 
 struct Program {
