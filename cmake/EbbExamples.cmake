@@ -1,9 +1,21 @@
-# The examples: examples/<name>/<name>.cc, each a program of its own on the façade.
+# The examples: examples/<name>/<name>.cc, each a program of its own on the façade. As tests they run on 32 MiB, label
+# fast; each checks its own answer.
 file(GLOB ebb_examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*/*.cc)
 foreach(source ${ebb_examples})
   cmake_path(GET source STEM name)
+  file(STRINGS ${source} uses_arrays REGEX "#include \"ebb/array.h\"")
+  if(uses_arrays AND NOT TARGET ebb_array)
+    continue()
+  endif()
   add_executable(example_${name} ${source})
   target_link_libraries(example_${name} PRIVATE ebb ebb_flags)
+  if(uses_arrays)
+    target_link_libraries(example_${name} PRIVATE ebb_array)
+  endif()
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name}
                                                    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+  if(EBB_TESTS)
+    add_test(NAME example.${name} COMMAND example_${name} 32MiB ${CMAKE_BINARY_DIR})
+    set_tests_properties(example.${name} PROPERTIES LABELS fast TIMEOUT 300)
+  endif()
 endforeach()

@@ -169,6 +169,11 @@ struct CombineLimits {
 void set_combine_limits(const CombineLimits& limits);  // operators = 1: nothing is combined
 CombineLimits combine_limits();
 
+// The pass of a lazy elementwise expression as the source of a kernel `ebb_pass`, for a device; its arguments are
+// described in src/array/source/source.h. CUDA C is to be compiled with --fmad=false.
+enum class Dialect : std::uint8_t { kOpenCl, kCuda };
+std::string kernel_source(const Array& a, Dialect dialect);
+
 // ---- creation. Shapes are lists of sizes; every function throws Error(kInvalid) for nonsense.
 Array empty(const Dims& shape, DType dtype = DType::kF32);  // uninitialised
 Array full(const Dims& shape, double value, DType dtype = DType::kF32);

@@ -82,6 +82,41 @@ def test_functions(name, case):
     check(getattr(xp, name)(x), getattr(np, reference)(a), a.dtype.name)
 
 
+@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
+                                  "bitwise_right_shift"])
+def test_operators_of_bits(name, case):
+    rng = np.random.default_rng(case)
+    dtype = (INTEGERS + ["bool"])[int(rng.integers(8 if "shift" in name else 9))]
+    shape = random_shape(rng)
+    a, x = random_view(rng, shape, dtype)
+    b, y = random_view(rng, broadcast_of(rng, shape), dtype, low=0, high=6)
+    check(getattr(xp, name)(x, y), getattr(np, name)(a, b), dtype, exact=True)
+
+
+@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize("name", ["divide", "pow", "atan2", "hypot", "copysign", "nextafter", "logaddexp"])
+def test_functions_of_two_operands(name, case):
+    rng = np.random.default_rng(case)
+    dtype = FLOATS[case % 2]
+    shape = random_shape(rng)
+    a, x = random_view(rng, shape, dtype, low=0.5, high=4)
+    b, y = random_view(rng, broadcast_of(rng, shape), dtype, low=0.5, high=4)
+    reference = {"atan2": "arctan2", "pow": "power"}.get(name, name)
+    check(getattr(xp, name)(x, y), getattr(np, reference)(a, b), dtype)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("exp", -86, 86), ("log", 1e-3, 1e6), ("log2", 1e-3, 1e6),
+                                                   ("log10", 1e-3, 1e6), ("sin", -1000, 1000), ("cos", -1000, 1000),
+                                                   ("tanh", -10, 10), ("atan", -1e5, 1e5)])
+def test_vector_functions_err_by_at_most_four_units_in_the_last_place(name, low, high):
+    a = (np.random.default_rng(1).random(20000) * (high - low) + low).astype("float32")
+    expected = getattr(np, {"atan": "arctan"}.get(name, name))(a.astype("float64"))
+    got = np.from_dlpack(getattr(xp, name)(xp.asarray(a))).astype("float64")
+    unit = np.spacing(np.abs(expected).astype("float32")).astype("float64")
+    assert (np.abs(got - expected) / unit).max() <= 4
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_expressions_are_combined_without_changing_a_bit(case):
     rng = np.random.default_rng(case)
@@ -166,6 +201,23 @@ def test_matmul(case):
     b, y = random_view(rng, (m, k), dtype)
     np.testing.assert_allclose(np.from_dlpack(x @ y), a @ b, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(np.from_dlpack(y.T @ x.mT), b.T @ a.swapaxes(1, 2), rtol=1e-4, atol=1e-3)
+
+
+def test_values_that_are_special():
+    x, y = xp.asarray([0.0, -0.0, math.nan, 1.0]), xp.asarray([-0.0, math.nan, 0.0, math.nan])
+    assert xp.cos(xp.zeros(3, dtype=xp.float64)).tolist() == [1, 1, 1]
+    assert not xp.any(xp.signbit(xp.sign(x)))
+    for name in ("maximum", "minimum", "add", "multiply"):
+        assert xp.isnan(getattr(xp, name)(x, y)).tolist() == [False, True, True, True]
+
+
+def test_matmul_of_single_rows_and_columns():
+    rows = np.arange(6, dtype="float32").reshape(6, 1)
+    column = np.arange(4, dtype="float32").reshape(4, 1)
+    ours = xp.asarray(rows) @ xp.asarray(column).T  # both strides of the transposed column are 1
+    np.testing.assert_array_equal(np.from_dlpack(ours), rows @ column.T)
+    ours = xp.asarray(rows).T @ xp.asarray(np.asfortranarray(rows))
+    np.testing.assert_array_equal(np.from_dlpack(ours), rows.T @ rows)
 
 
 def test_memory_is_shared_with_numpy_and_torch():

@@ -52,7 +52,7 @@ using Flag = std::uint8_t;
 // clang-format off
 struct Negative { template <class T> static T apply(T x) { return -x; } };
 struct Abs { template <class T> static T apply(T x) { return std::abs(x); } };
-struct Sign { template <class T> static T apply(T x) { return x > T{0} ? T{1} : x < T{0} ? T{-1} : x; } };
+struct Sign { template <class T> static T apply(T x) { return x > T{0} ? T{1} : x < T{0} ? T{-1} : x + T{0}; } };
 struct Square { template <class T> static T apply(T x) { return x * x; } };
 struct Sqrt { template <class T> static T apply(T x) { return std::sqrt(x); } };
 struct Reciprocal { template <class T> static T apply(T x) { return T{1} / x; } };

@@ -16,7 +16,7 @@ namespace ebb::array {
 enum class Compute : std::uint8_t { kBool, kI64, kU64, kF32, kF64 };  // bool: one byte, 0 or 1
 
 inline constexpr std::size_t kTile = 1024;
-inline constexpr std::size_t kPad = 64;
+inline constexpr std::size_t kPad = 128;
 
 constexpr std::size_t padded(std::size_t n) { return (n + kPad - 1) / kPad * kPad; }
 constexpr std::size_t size_of(Compute type) { return type == Compute::kBool ? 1 : type == Compute::kF32 ? 4 : 8; }

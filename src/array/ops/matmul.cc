@@ -36,10 +36,16 @@ DType product_type(DType dtype) {
 }
 
 #ifdef EBB_ARRAY_ONEDNN
-// Whether BLAS can read it: one of the strides is 1, the other at least as long as a line.
+// BLAS can read a matrix if one of the strides is 1, and the other at least as long as a line. With one row or column
+// both strides may be 1.
+bool is_plain(const Matrix& m, std::int64_t columns) {
+  return m.column_stride == 1 && m.row_stride >= std::max<std::int64_t>(columns, 1);
+}
+bool is_transposed(const Matrix& m, std::int64_t rows) {
+  return m.row_stride == 1 && m.column_stride >= std::max<std::int64_t>(rows, 1);
+}
 bool is_blas(const Matrix& m, std::int64_t rows, std::int64_t columns) {
-  return (m.column_stride == 1 && m.row_stride >= std::max<std::int64_t>(columns, 1)) ||
-         (m.row_stride == 1 && m.column_stride >= std::max<std::int64_t>(rows, 1));
+  return is_plain(m, columns) || is_transposed(m, rows);
 }
 
 bool multiply_onednn(const Matrix& a, const Matrix& b, std::byte* c, const Product& product) {
@@ -47,7 +53,7 @@ bool multiply_onednn(const Matrix& a, const Matrix& b, std::byte* c, const Produ
       !is_blas(b, product.depth, product.columns)) {
     return false;
   }
-  const bool ta = a.column_stride != 1, tb = b.column_stride != 1;
+  const bool ta = !is_plain(a, product.depth), tb = !is_plain(b, product.columns);
   const dnnl_status_t status =
       dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', product.rows, product.columns, product.depth, 1.0f,
                  reinterpret_cast<const float*>(a.data), ta ? a.column_stride : a.row_stride,

@@ -29,8 +29,8 @@ void run_task(const Combined& combined, const Space& space, const Target& target
   for (std::int64_t start = first; start < end; start += kTile) {
     const auto n = static_cast<std::size_t>(std::min<std::int64_t>(kTile, end - start));
     std::byte* const here = target.data + start * static_cast<std::int64_t>(output.element);
-    void* const direct = layout.linear && output.in_place && !output.stream ? here : nullptr;
-    const void* const result = tiles.run(start, n, direct);
+    void* const direct = layout.linear && output.in_place ? here : nullptr;
+    const void* const result = tiles.run(start, n, direct, output.stream);
     if (result == direct && direct != nullptr) continue;
     if (!layout.linear) {
       store_range(output.store, static_cast<const std::byte*>(result), output.value_element, space, layout, start, n,

@@ -1,11 +1,12 @@
-// Flattens an expression graph into instructions, with registers by lifetime.
+// Flattens an expression graph into instructions, with registers by lifetime. Neighbouring operators of cheap
+// arithmetic become one chain, in which only values that are not used up by the next operator have a register.
 #include "array/pass/program.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "array/intern_cache.h"
+#include "array/pass/expression.h"
 
 namespace ebb::array {
 namespace {
@@ -15,35 +16,7 @@ InternCache<Program>& cache() {
   return *programs;
 }
 
-bool is_part(const NodePtr& node) { return !node->is_leaf() && node->kind == Kind::kElementwise; }
-
-// The expression in the order of evaluation. Nodes used twice appear once.
-struct Order {
-  std::vector<NodePtr> operands, operators;
-  std::map<const Node*, int> operand_index, operator_index;
-
-  // Depth is bounded by the limit on operators.
-  void visit(const NodePtr& node) {
-    if (!is_part(node)) {
-      if (operand_index.emplace(node.get(), static_cast<int>(operands.size())).second) operands.push_back(node);
-      return;
-    }
-    if (operator_index.contains(node.get())) return;
-    for (const NodePtr& input : node->inputs) visit(input);
-    operator_index.emplace(node.get(), static_cast<int>(operators.size()));
-    operators.push_back(node);
-  }
-
-  // Operands are numbered first.
-  int value(const NodePtr& node) const {
-    if (auto found = operator_index.find(node.get()); found != operator_index.end()) {
-      return static_cast<int>(operands.size()) + found->second;
-    }
-    return operand_index.at(node.get());
-  }
-};
-
-Key form(const Order& order) {
+Key form(const Expression& order) {
   Key key;
   for (const NodePtr& operand : order.operands) key.push_back(static_cast<int>(operand->dtype()));
   key.push_back(-1);
@@ -82,49 +55,111 @@ Kernel kernel_of(const Node& node) {
   return find_kernel(node.op, type);
 }
 
-Program compile(const Order& order) {
-  Program program;
-  const int operands = static_cast<int>(order.operands.size());
-  const int values = operands + static_cast<int>(order.operators.size());
-  for (const NodePtr& operand : order.operands) program.operands.push_back(operand->dtype());
-  std::vector<int> last_use(values, -1);
-  for (std::size_t i = 0; i < order.operators.size(); ++i) {
-    for (const NodePtr& input : order.operators[i]->inputs) last_use[order.value(input)] = static_cast<int>(i);
-  }
-  Registers registers;
-  std::vector<std::uint16_t> place(values);
-  for (int v = 0; v < operands; ++v) place[v] = static_cast<std::uint16_t>(v);
-  for (std::size_t i = 0; i < order.operators.size(); ++i) {
-    const Node& node = *order.operators[i];
-    std::uint16_t inputs[3] = {};
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) inputs[k] = place[order.value(node.inputs[k])];
-    if (node.op == Op::kGreater || node.op == Op::kGreaterEqual) std::swap(inputs[0], inputs[1]);
-    const std::uint16_t out = registers.take();
-    const auto out_value = static_cast<std::uint16_t>(operands + out);
-    program.instructions.push_back({kernel_of(node), inputs[0], inputs[1], inputs[2], out_value});
-    place[operands + i] = out_value;
-    if (const Kernel wrap_kernel = find_wrap(node.dtype()); wrap_kernel != nullptr) {
-      const auto wrapped = static_cast<std::uint16_t>(operands + registers.take());
-      program.instructions.push_back({wrap_kernel, out_value, 0, 0, wrapped});
-      registers.give_back(out);
-      place[operands + i] = wrapped;
+constexpr std::uint16_t kNoPlace = 0xFFFF;
+
+// Makes the program of an expression, operator by operator.
+class Compiler {
+ public:
+  explicit Compiler(const Expression& order) : order_(order), operands_(static_cast<int>(order.operands.size())) {
+    const std::size_t values = order.operands.size() + order.operators.size();
+    users_.resize(values);
+    place_.assign(values, kNoPlace);
+    for (const NodePtr& operand : order.operands) program_.operands.push_back(operand->dtype());
+    for (int v = 0; v < operands_; ++v) place_[v] = static_cast<std::uint16_t>(v);
+    for (std::size_t i = 0; i < order.operators.size(); ++i) {
+      const Node& node = *order.operators[i];
+      for (const NodePtr& input : node.inputs) users_[order.value(input)].push_back(static_cast<int>(i));
+      const DType from = node.inputs.front()->dtype();
+      const bool chained = find_wrap(node.dtype()) == nullptr && is_chained(node.op, compute_of(from));
+      types_.push_back(chained ? compute_of(from) : Compute::kBool);
     }
+  }
+
+  Program compile() {
+    for (std::size_t i = 0; i < order_.operators.size(); ++i) {
+      if (is_chain(i)) {
+        add_to_chain(i);
+      } else {
+        add_kernels(i);
+      }
+      give_back_inputs(i);
+    }
+    for (Chain& chain : program_.chains) chain.ops.push_back({StepKind::kEnd, Op::kCast, 0});
+    program_.registers = registers_.count();
+    program_.result = place_.back();
+    const bool is_plain = order_.operators.empty();
+    program_.dtype = (is_plain ? order_.operands.back() : order_.operators.back())->dtype();
+    program_.operators = static_cast<std::uint32_t>(order_.operators.size());
+    return std::move(program_);
+  }
+
+ private:
+  // Kernels of tiles have types_ kBool, which no chain has.
+  bool is_chain(std::size_t i) const { return i < types_.size() && types_[i] != Compute::kBool; }
+  bool joins_next(std::size_t i) const { return is_chain(i) && is_chain(i + 1) && types_[i] == types_[i + 1]; }
+  int input(std::size_t i, std::size_t k) const { return order_.value(order_.operators[i]->inputs[k]); }
+  std::size_t inputs(std::size_t i) const { return order_.operators[i]->inputs.size(); }
+
+  // Whether the next operator finds all that anybody wants of this one in the accumulator.
+  bool is_used_up_by_next(std::size_t i) const {
+    const std::vector<int>& users = users_[operands_ + i];
+    return joins_next(i) && users.size() == 1 && users.front() == static_cast<int>(i) + 1 &&
+           input(i + 1, 0) == operands_ + static_cast<int>(i);
+  }
+
+  std::uint16_t take() { return static_cast<std::uint16_t>(operands_ + registers_.take()); }
+
+  void add_to_chain(std::size_t i) {
+    const bool goes_on = i > 0 && joins_next(i - 1);
+    if (!goes_on) {
+      program_.instructions.push_back({nullptr, 0, 0, 0, 0, static_cast<std::uint16_t>(program_.chains.size())});
+      program_.chains.push_back({types_[i], {}});
+    }
+    std::vector<ChainOp>& ops = program_.chains.back().ops;
+    const Op op = order_.operators[i]->op;
+    const bool is_there = goes_on && input(i, 0) == operands_ + static_cast<int>(i) - 1;
+    if (!is_there) ops.push_back({StepKind::kLoad, op, place_[input(i, 0)]});
+    ops.push_back({StepKind::kApply, op, inputs(i) > 1 ? place_[input(i, 1)] : std::uint16_t{0}});
+    if (is_used_up_by_next(i)) return;
+    place_[operands_ + i] = take();
+    ops.push_back({StepKind::kStore, op, place_[operands_ + i]});
+  }
+
+  void add_kernels(std::size_t i) {
+    const Node& node = *order_.operators[i];
+    std::uint16_t from[3] = {};
+    for (std::size_t k = 0; k < inputs(i); ++k) from[k] = place_[input(i, k)];
+    if (node.op == Op::kGreater || node.op == Op::kGreaterEqual) std::swap(from[0], from[1]);
+    const std::uint16_t out = take();
+    program_.instructions.push_back({kernel_of(node), from[0], from[1], from[2], out});
+    place_[operands_ + i] = out;
+    if (const Kernel wrap_kernel = find_wrap(node.dtype()); wrap_kernel != nullptr) {
+      const std::uint16_t wrapped = take();
+      program_.instructions.push_back({wrap_kernel, out, 0, 0, wrapped});
+      registers_.give_back(static_cast<std::uint16_t>(out - operands_));
+      place_[operands_ + i] = wrapped;
+    }
+  }
+
+  void give_back_inputs(std::size_t i) {
     std::vector<int> done;
-    for (const NodePtr& input : node.inputs) done.push_back(order.value(input));
+    for (std::size_t k = 0; k < inputs(i); ++k) done.push_back(input(i, k));
     std::sort(done.begin(), done.end());
     done.erase(std::unique(done.begin(), done.end()), done.end());
     for (int value : done) {
-      if (value >= operands && last_use[value] == static_cast<int>(i)) {
-        registers.give_back(static_cast<std::uint16_t>(place[value] - operands));
-      }
+      if (value < operands_ || users_[value].back() != static_cast<int>(i) || place_[value] == kNoPlace) continue;
+      registers_.give_back(static_cast<std::uint16_t>(place_[value] - operands_));
     }
   }
-  program.registers = registers.count();
-  program.result = place[values - 1];
-  program.dtype = (order.operators.empty() ? order.operands.back() : order.operators.back())->dtype();
-  program.operators = static_cast<std::uint32_t>(order.operators.size());
-  return program;
-}
+
+  const Expression& order_;
+  const int operands_;
+  Program program_;
+  Registers registers_;
+  std::vector<std::vector<int>> users_;  // of each value: the operators, in their order
+  std::vector<std::uint16_t> place_;     // of each value
+  std::vector<Compute> types_;           // that an operator has in a chain
+};
 
 void collect(const NodePtr& node, std::vector<NodePtr>& found) {
   if (node->is_leaf()) return;
@@ -144,11 +179,11 @@ std::vector<NodePtr> needed_first(const NodePtr& root) {
 }
 
 Combined combine(const NodePtr& root) {
-  Order order;
+  Expression order;
   order.visit(root);
   const Key key = form(order);
   auto program = cache().get(key, [&] {
-    Program made = compile(order);
+    Program made = Compiler(order).compile();
     made.identity = KeyHash{}(key);
     return made;
   });

@@ -1,25 +1,39 @@
-// Program: a combined operator: the elementwise part of an expression as a list of kernels over registers. Immutable
-// and interned: an expression of the same form, whatever its arrays, finds its program made.
+// Program: a combined operator: the elementwise part of an expression as a list of kernels and chains over registers.
+// Immutable and interned: an expression of the same form, whatever its arrays, finds its program made.
 //
-// Invariant: values are numbered operands first, then registers; an instruction writes no value that it reads.
+// Invariant: values are numbered operands first, then registers; a kernel writes no value that it reads. The last store
+// of a chain that is the last instruction is that of the result.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "array/kernels/kernel.h"
+#include "array/kernels/chain.h"
 #include "array/node.h"
 
 namespace ebb::array {
 
+// A step of a chain before it is known how its value lies in memory.
+struct ChainOp {
+  StepKind kind;
+  Op op;
+  std::uint16_t value;  // that is loaded, stored, or the right operand
+};
+struct Chain {
+  Compute type;
+  std::vector<ChainOp> ops;
+};
+
 struct Instruction {
-  Kernel kernel;
+  Kernel kernel;               // null: a chain
   std::uint16_t a, b, c, out;  // values; those that the kernel does not take are 0
+  std::uint16_t chain = 0;     // its number, if this is one
 };
 
 struct Program {
   std::vector<Instruction> instructions;
+  std::vector<Chain> chains;
   std::vector<DType> operands;
   int registers = 0;
   std::uint16_t result = 0;

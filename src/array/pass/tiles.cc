@@ -128,6 +128,32 @@ Tiles::Tiles(const Program& program, const std::vector<NodePtr>& operands, const
     if (layout.repeats) bound.load(bound.data, 0, bound.reg, kTile);
     operands_.push_back(bound);
   }
+  for (const Chain& chain : program.chains) bind_chain(chain);
+}
+
+void Tiles::bind_chain(const Chain& chain) {
+  const auto memory_of = [&](std::uint16_t value) {
+    return value < operands_.size() && operands_[value].filled ? Memory::kRepeated : Memory::kElements;
+  };
+  BoundChain bound{memory_of(chain.ops.front().value), {}, {}, {}};
+  for (const ChainOp& op : chain.ops) {
+    const Memory memory = op.kind == StepKind::kStore ? Memory::kElements : memory_of(op.value);
+    bound.steps.push_back(find_step(op.kind, op.op, chain.type, memory));
+  }
+  bound.store = find_step(StepKind::kStore, Op::kCast, chain.type, Memory::kElements);
+  bound.stream = find_step(StepKind::kStore, Op::kCast, chain.type, Memory::kStreamed);
+  chains_.push_back(std::move(bound));
+}
+
+// `direct`, if not null: where the last store goes.
+void Tiles::run_chain_of(const Instruction& instruction, void* direct, bool stream, std::size_t n) {
+  const Chain& chain = program_.chains[instruction.chain];
+  BoundChain& bound = chains_[instruction.chain];
+  for (std::size_t i = 0; i + 1 < bound.steps.size(); ++i) bound.steps[i].data = values_[chain.ops[i].value];
+  ChainStep& last = bound.steps[bound.steps.size() - 2];
+  last.run = stream ? bound.stream.run : bound.store.run;
+  if (direct != nullptr) last.data = direct;
+  run_chain(chain.type, bound.first, bound.steps.data(), n);
 }
 
 const void* Tiles::fetch(std::size_t operand, std::int64_t start, std::size_t n) {
@@ -143,22 +169,27 @@ const void* Tiles::fetch(std::size_t operand, std::int64_t start, std::size_t n)
   return bound.reg;
 }
 
-const void* Tiles::run(std::int64_t start, std::size_t n, void* direct) {
+const void* Tiles::run(std::int64_t start, std::size_t n, void* direct, bool stream) {
   const std::size_t operands = operands_.size();
   for (std::size_t k = 0; k < operands; ++k) {
     if (!operands_[k].filled) values_[k] = fetch(k, start, n);
   }
-  if (program_.instructions.empty()) return values_[program_.result];
   const std::size_t whole = padded(n);
-  const std::size_t last = program_.instructions.size() - 1;
-  for (std::size_t i = 0; i < last; ++i) {
+  const std::size_t count = program_.instructions.size();
+  for (std::size_t i = 0; i < count; ++i) {
     const Instruction& step = program_.instructions[i];
-    step.kernel(values_[step.a], values_[step.b], values_[step.c], const_cast<void*>(values_[step.out]), whole);
+    void* const to = i + 1 == count && whole == n ? direct : nullptr;
+    if (step.kernel == nullptr) {
+      run_chain_of(step, to, to != nullptr && stream, whole);
+      if (to != nullptr) return to;
+    } else {
+      const bool is_direct = to != nullptr && !stream;
+      void* const out = is_direct ? to : const_cast<void*>(values_[step.out]);
+      step.kernel(values_[step.a], values_[step.b], values_[step.c], out, whole);
+      if (is_direct) return to;
+    }
   }
-  const Instruction& step = program_.instructions[last];
-  void* const out = direct != nullptr && whole == n ? direct : const_cast<void*>(values_[step.out]);
-  step.kernel(values_[step.a], values_[step.b], values_[step.c], out, whole);
-  return out;
+  return values_[program_.result];
 }
 
 }  // namespace ebb::array

@@ -35,11 +35,13 @@ class Tiles {
   Tiles(const Program& program, const std::vector<NodePtr>& operands, const Space& space);
 
   // The result for elements [start, start + n), n <= kTile, in a register; good until the next call. `direct`, if not
-  // null, is where the result may be written instead, which is told by returning it.
-  const void* run(std::int64_t start, std::size_t n, void* direct);
+  // null, is where the result may be written instead, which is told by returning it; `stream`: only around the cache.
+  const void* run(std::int64_t start, std::size_t n, void* direct, bool stream = false);
 
  private:
   const void* fetch(std::size_t operand, std::int64_t start, std::size_t n);
+  void bind_chain(const Chain& chain);
+  void run_chain_of(const Instruction& instruction, void* direct, bool stream, std::size_t n);
 
   struct Bound {
     const std::byte* data;
@@ -49,10 +51,17 @@ class Tiles {
     std::byte* reg;
   };
 
+  struct BoundChain {
+    Memory first;
+    std::vector<ChainStep> steps;
+    ChainStep store, stream;  // of the result
+  };
+
   const Program& program_;
   const Space& space_;
   std::vector<Bound> operands_;
   std::vector<const void*> values_;
+  std::vector<BoundChain> chains_;
 };
 
 // Loads or stores elements [start, start + n) of the space, gathered or scattered by `layout`.

@@ -51,12 +51,12 @@ def broadcast_to(x, /, shape) -> Array:
     return Array(x._a.broadcast_to(list(shape)))
 
 
-def broadcast_arrays(*arrays) -> tuple:
+def broadcast_arrays(*arrays) -> list:
     shape = broadcast_shapes(*(array.shape for array in arrays))
-    return tuple(broadcast_to(array, shape) for array in arrays)
+    return [broadcast_to(array, shape) for array in arrays]
 
 
-def expand_dims(x, /, *, axis=0) -> Array:
+def expand_dims(x, /, axis) -> Array:
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"expand_dims: axis {axis} of an array with {x.ndim} dimensions")
     return Array(x._a.expand_dims(axis))

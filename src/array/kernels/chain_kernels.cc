@@ -1,0 +1,209 @@
+// The steps of chains, for each instruction set.
+// clang-format off: the order matters to Highway
+#include "array/kernels/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "array/kernels/chain_kernels.cc"
+#include <hwy/foreach_target.h>  // includes this file once per instruction set
+// clang-format on
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "array/kernels/chain.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ebb::array {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::size_t kWidth = 8;  // vectors: as many as calls pass in registers
+
+template <typename T>
+using D = hn::ScalableTag<T>;
+template <typename T>
+using V = hn::Vec<D<T>>;
+template <typename T>
+using Run = void (*)(const ChainStep*, std::size_t, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>);
+
+template <typename T>
+Run<T> run_of(const ChainStep* step) {
+  return reinterpret_cast<Run<T>>(step->run);
+}
+
+// The k-th of the vectors at element i.
+template <typename T, Memory kMemory>
+V<T> load(const ChainStep* step, std::size_t i, std::size_t k) {
+  const D<T> d;
+  const T* from = static_cast<const T*>(step->data);
+  if constexpr (kMemory == Memory::kRepeated) return hn::Set(d, *from);
+  return hn::LoadU(d, from + i + k * hn::Lanes(d));
+}
+
+template <typename T, bool kStreamed>
+void put(V<T> v, const ChainStep* step, std::size_t i, std::size_t k) {
+  const D<T> d;
+  T* const to = static_cast<T*>(const_cast<void*>(step->data)) + i + k * hn::Lanes(d);
+  if constexpr (kStreamed) {
+    hn::Stream(v, d, to);
+  } else {
+    hn::StoreU(v, d, to);
+  }
+}
+
+template <typename T, Memory kMemory>
+void load_step(const ChainStep* s, std::size_t i, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>) {
+  run_of<T>(s + 1)(s + 1, i, load<T, kMemory>(s, i, 0), load<T, kMemory>(s, i, 1), load<T, kMemory>(s, i, 2),
+                   load<T, kMemory>(s, i, 3), load<T, kMemory>(s, i, 4), load<T, kMemory>(s, i, 5),
+                   load<T, kMemory>(s, i, 6), load<T, kMemory>(s, i, 7));
+}
+
+template <typename T, bool kStreamed>
+void store_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V<T> v3, V<T> v4, V<T> v5, V<T> v6,
+                V<T> v7) {
+  put<T, kStreamed>(v0, s, i, 0);
+  put<T, kStreamed>(v1, s, i, 1);
+  put<T, kStreamed>(v2, s, i, 2);
+  put<T, kStreamed>(v3, s, i, 3);
+  put<T, kStreamed>(v4, s, i, 4);
+  put<T, kStreamed>(v5, s, i, 5);
+  put<T, kStreamed>(v6, s, i, 6);
+  put<T, kStreamed>(v7, s, i, 7);
+  run_of<T>(s + 1)(s + 1, i, v0, v1, v2, v3, v4, v5, v6, v7);
+}
+
+template <typename T>
+void end_step(const ChainStep*, std::size_t, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>) {}
+
+template <typename T, typename F>
+void unary_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V<T> v3, V<T> v4, V<T> v5, V<T> v6,
+                V<T> v7) {
+  run_of<T>(s + 1)(s + 1, i, F::apply(v0), F::apply(v1), F::apply(v2), F::apply(v3), F::apply(v4), F::apply(v5),
+                   F::apply(v6), F::apply(v7));
+}
+
+template <typename T, typename F, Memory kMemory>
+void binary_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V<T> v3, V<T> v4, V<T> v5, V<T> v6,
+                 V<T> v7) {
+  run_of<T>(s + 1)(s + 1, i, F::apply(v0, load<T, kMemory>(s, i, 0)), F::apply(v1, load<T, kMemory>(s, i, 1)),
+                   F::apply(v2, load<T, kMemory>(s, i, 2)), F::apply(v3, load<T, kMemory>(s, i, 3)),
+                   F::apply(v4, load<T, kMemory>(s, i, 4)), F::apply(v5, load<T, kMemory>(s, i, 5)),
+                   F::apply(v6, load<T, kMemory>(s, i, 6)), F::apply(v7, load<T, kMemory>(s, i, 7)));
+}
+
+// The larger; x if it is NaN, else y if that is.
+template <class W>
+W pick(W x, W y, hn::Mask<hn::DFromV<W>> x_wins) {
+  return hn::IfThenElse(hn::Or(x_wins, hn::IsNaN(x)), x, y);
+}
+
+// clang-format off
+struct Negative { template <class W> static W apply(W x) { return hn::Neg(x); } };
+struct Abs { template <class W> static W apply(W x) { return hn::Abs(x); } };
+struct Square { template <class W> static W apply(W x) { return hn::Mul(x, x); } };
+struct Sqrt { template <class W> static W apply(W x) { return hn::Sqrt(x); } };
+struct Reciprocal { template <class W> static W apply(W x) {
+  return hn::Div(hn::Set(hn::DFromV<W>(), hn::TFromV<W>{1}), x); } };
+struct Add { template <class W> static W apply(W x, W y) { return hn::Add(x, y); } };
+struct Subtract { template <class W> static W apply(W x, W y) { return hn::Sub(x, y); } };
+struct Multiply { template <class W> static W apply(W x, W y) { return hn::Mul(x, y); } };
+struct Divide { template <class W> static W apply(W x, W y) { return hn::Div(x, y); } };
+struct Maximum { template <class W> static W apply(W x, W y) { return pick(x, y, hn::Gt(x, y)); } };
+struct Minimum { template <class W> static W apply(W x, W y) { return pick(x, y, hn::Lt(x, y)); } };
+// clang-format on
+
+template <typename T, typename F>
+Run<T> find_binary(Memory memory) {
+  return memory == Memory::kRepeated ? binary_step<T, F, Memory::kRepeated> : binary_step<T, F, Memory::kElements>;
+}
+
+template <typename T>
+Run<T> find_apply(Op op, Memory memory) {
+  switch (op) {
+    case Op::kNegative: return unary_step<T, Negative>;
+    case Op::kAbs: return unary_step<T, Abs>;
+    case Op::kSquare: return unary_step<T, Square>;
+    case Op::kSqrt: return unary_step<T, Sqrt>;
+    case Op::kReciprocal: return unary_step<T, Reciprocal>;
+    case Op::kAdd: return find_binary<T, Add>(memory);
+    case Op::kSubtract: return find_binary<T, Subtract>(memory);
+    case Op::kMultiply: return find_binary<T, Multiply>(memory);
+    case Op::kDivide: return find_binary<T, Divide>(memory);
+    case Op::kMaximum: return find_binary<T, Maximum>(memory);
+    case Op::kMinimum: return find_binary<T, Minimum>(memory);
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+Run<T> find(StepKind kind, Op op, Memory memory) {
+  switch (kind) {
+    case StepKind::kLoad:
+      return memory == Memory::kRepeated ? load_step<T, Memory::kRepeated> : load_step<T, Memory::kElements>;
+    case StepKind::kApply: return find_apply<T>(op, memory);
+    case StepKind::kStore: return memory == Memory::kStreamed ? store_step<T, true> : store_step<T, false>;
+    case StepKind::kEnd: return end_step<T>;
+  }
+  return nullptr;
+}
+
+using Any = void (*)();
+
+Any find_step_here(StepKind kind, Op op, Compute type, Memory memory) {
+  return type == Compute::kF32 ? reinterpret_cast<Any>(find<float>(kind, op, memory))
+                               : reinterpret_cast<Any>(find<double>(kind, op, memory));
+}
+
+template <typename T, Memory kMemory>
+void run_all(const ChainStep* s, std::size_t n) {
+  static_assert(kPad % (kWidth * hn::MaxLanes(D<T>())) == 0);
+  const std::size_t width = kWidth * hn::Lanes(D<T>());
+  for (std::size_t i = 0; i < n; i += width) {
+    run_of<T>(s + 1)(s + 1, i, load<T, kMemory>(s, i, 0), load<T, kMemory>(s, i, 1), load<T, kMemory>(s, i, 2),
+                     load<T, kMemory>(s, i, 3), load<T, kMemory>(s, i, 4), load<T, kMemory>(s, i, 5),
+                     load<T, kMemory>(s, i, 6), load<T, kMemory>(s, i, 7));
+  }
+}
+
+template <typename T>
+void run_type(Memory first, const ChainStep* steps, std::size_t n) {
+  if (first == Memory::kRepeated) {
+    run_all<T, Memory::kRepeated>(steps, n);
+  } else {
+    run_all<T, Memory::kElements>(steps, n);
+  }
+}
+
+void run_chain_here(Compute type, Memory first, const ChainStep* steps, std::size_t n) {
+  if (type == Compute::kF32) {
+    run_type<float>(first, steps, n);
+  } else {
+    run_type<double>(first, steps, n);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ebb::array
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ebb::array {
+
+HWY_EXPORT(find_step_here);
+HWY_EXPORT(run_chain_here);
+
+bool is_chained(Op op, Compute type) {
+  if (type != Compute::kF32 && type != Compute::kF64) return false;
+  return HWY_DYNAMIC_DISPATCH(find_step_here)(StepKind::kApply, op, type, Memory::kElements) != nullptr;
+}
+ChainStep find_step(StepKind kind, Op op, Compute type, Memory memory) {
+  return {HWY_DYNAMIC_DISPATCH(find_step_here)(kind, op, type, memory), nullptr};
+}
+void run_chain(Compute type, Memory first, const ChainStep* steps, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(run_chain_here)(type, first, steps, n);
+}
+
+}  // namespace ebb::array
+#endif

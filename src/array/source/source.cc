@@ -1,0 +1,191 @@
+// Writes an expression down, operator by operator, with the functions that it uses before it.
+#include "array/source/source.h"
+
+#include <set>
+
+#include "array/pass/expression.h"
+#include "array/pass/program.h"
+#include "array/pass/tiles.h"
+#include "array/source/operators.h"
+
+namespace ebb {
+namespace array {
+namespace {
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+// How elements lie in memory.
+const char* stored_name(DType dtype) {
+  switch (dtype) {
+    case DType::kBool: return "u8";
+    case DType::kI8: return "signed char";
+    case DType::kI16: return "short";
+    case DType::kI32: return "int";
+    case DType::kI64: return "i64";
+    case DType::kU8: return "u8";
+    case DType::kU16:
+    case DType::kF16:
+    case DType::kBF16: return "u16";
+    case DType::kU32: return "u32";
+    case DType::kU64: return "u64";
+    case DType::kF32: return "f32";
+    case DType::kF64: return "f64";
+  }
+  return "";
+}
+
+std::string loaded(DType dtype, const std::string& stored) {
+  if (dtype == DType::kBool) return "(u8)(" + stored + " != 0)";
+  if (dtype == DType::kF16) return "f16_value(" + stored + ")";
+  if (dtype == DType::kBF16) return "bf16_value(" + stored + ")";
+  return std::string("(") + source_name(compute_of(dtype)) + ")" + stored;
+}
+
+std::string to_store(DType dtype, const std::string& value) {
+  if (dtype == DType::kF16) return "f16_bits(" + value + ")";
+  if (dtype == DType::kBF16) return "bf16_bits(" + value + ")";
+  return std::string("(") + stored_name(dtype) + ")" + value;
+}
+
+class Writer {
+ public:
+  Writer(const Expression& expression, const ShapePtr& result) : expression_(expression) {
+    source_.operands = expression.operands;
+    source_.result = result;
+    std::vector<Dims> strides;
+    for (const NodePtr& operand : expression.operands) {
+      strides.push_back(broadcast_strides(*operand->shape, result->sizes));
+    }
+    space_ = make_space(result->sizes, std::move(strides));
+    source_.layout = space_.sizes;
+  }
+
+  KernelSource write(Dialect dialect) {
+    open();
+    for (std::size_t k = 0; k < expression_.operands.size(); ++k) load(k);
+    for (const NodePtr& node : expression_.operators) apply(*node);
+    const std::size_t last = expression_.operands.size() + expression_.operators.size() - 1;
+    body_ += "  out[i] = " + to_store(source_.result->dtype, value(static_cast<int>(last))) + ";\n}\n";
+    if (dialect == Dialect::kOpenCl) {
+      source_.text = has_f64_ ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\ntypedef double f64;\n" : "";
+    }
+    source_.text += dialect == Dialect::kOpenCl ? opencl_prelude() : cuda_prelude();
+    source_.text += common_prelude() + functions_ + body_;
+    return std::move(source_);
+  }
+
+ private:
+  static std::string value(int index) { return "v" + number(index); }
+
+  const char* type_of(DType dtype) {
+    has_f64_ = has_f64_ || dtype == DType::kF64;
+    return source_name(compute_of(dtype));
+  }
+
+  // The head of the kernel, and where in memory the operands' elements are.
+  void open() {
+    body_ = std::string("EBB_KERNEL void ebb_pass(i64 count, EBB_GLOBAL const i64* layout, EBB_GLOBAL ") +
+            stored_name(source_.result->dtype) + "* out";
+    type_of(source_.result->dtype);
+    std::vector<std::size_t> gathered;
+    for (std::size_t k = 0; k < source_.operands.size(); ++k) {
+      const Layout& layout = space_.layouts[k];
+      body_ += std::string(", EBB_GLOBAL const ") + stored_name(source_.operands[k]->dtype()) + "* a" +
+               number(static_cast<std::int64_t>(k));
+      if (!layout.linear && !layout.repeats) gathered.push_back(k);
+    }
+    body_ += ") {\n  const i64 i = EBB_INDEX;\n  if (i >= count) return;\n";
+    if (gathered.empty()) return;
+    body_ += "  i64 rest = i, index;\n";
+    for (std::size_t k : gathered) {
+      body_ += "  i64 o" + number(static_cast<std::int64_t>(k)) + " = layout[" +
+               number(static_cast<std::int64_t>(source_.layout.size())) + "];\n";
+      first_.push_back(source_.layout.size() + 1);
+      source_.layout.push_back(-source_.operands[k]->shape->lowest);
+      const Dims& strides = space_.layouts[k].strides;
+      source_.layout.insert(source_.layout.end(), strides.begin(), strides.end());
+    }
+    for (std::size_t d = space_.sizes.size(); d-- > 0;) {
+      const std::string size = "layout[" + number(static_cast<std::int64_t>(d)) + "]";
+      body_ += "  index = rest % " + size + "; rest /= " + size + ";\n";
+      for (std::size_t g = 0; g < gathered.size(); ++g) {
+        body_ += "  o" + number(static_cast<std::int64_t>(gathered[g])) + " += index * layout[" +
+                 number(static_cast<std::int64_t>(first_[g] + d)) + "];\n";
+      }
+    }
+  }
+
+  void load(std::size_t k) {
+    const Layout& layout = space_.layouts[k];
+    const DType dtype = source_.operands[k]->dtype();
+    const std::string operand = number(static_cast<std::int64_t>(k));
+    const std::string index = layout.repeats ? "0" : layout.linear ? "i" : "o" + operand;
+    body_ += std::string("  const ") + type_of(dtype) + " " + value(static_cast<int>(k)) + " = " +
+             loaded(dtype, "a" + operand + "[" + index + "]") + ";\n";
+  }
+
+  // Adds a function that the kernel calls, once.
+  const std::string& use(const std::string& function, const std::string& text) {
+    const auto [place, is_new] = used_.insert(function);
+    if (is_new) functions_ += text;
+    return *place;
+  }
+
+  std::string call(const Node& node) {
+    const DType from = node.inputs[node.op == Op::kWhere ? 1 : 0]->dtype();
+    const Compute type = compute_of(from);
+    const auto input = [&](std::size_t k) { return value(expression_.value(node.inputs[k])); };
+    if (node.op == Op::kCast) {
+      const bool narrow = is_float(node.dtype()) && size_of(node.dtype()) == 2 && type == Compute::kF64;
+      const Compute to = compute_of(node.dtype());
+      return use(cast_name(type, to, narrow), cast_source(type, to, narrow)) + "(" + input(0) + ")";
+    }
+    std::string text = use(function_name(node.op, type), function_source(node.op, type)) + "(" + input(0);
+    for (std::size_t k = 1; k < node.inputs.size(); ++k) text += ", " + input(k);
+    if (node.inputs.size() == 1) text += ", " + input(0);  // functions of one operand ignore a second
+    return text + ")";
+  }
+
+  void apply(const Node& node) {
+    const DType dtype = node.dtype();
+    const int index = static_cast<int>(expression_.operands.size()) + expression_.operator_index.at(&node);
+    const std::string type = type_of(dtype);
+    if (is_natural(dtype)) {
+      body_ += "  const " + type + " " + value(index) + " = " + call(node) + ";\n";
+      return;
+    }
+    // Exact in its narrow type again, after every operator.
+    body_ +=
+        "  const " + type + " " + value(index) + " = " + loaded(dtype, "(" + to_store(dtype, call(node)) + ")") + ";\n";
+  }
+
+  const Expression& expression_;
+  KernelSource source_;
+  Space space_;
+  std::vector<std::size_t> first_;  // in the layout: the strides of gathered operands
+  std::set<std::string> used_;
+  std::string functions_, body_;
+  bool has_f64_ = false;
+};
+
+}  // namespace
+
+KernelSource generate(const NodePtr& root, Dialect dialect) {
+  Expression expression;
+  expression.visit(root);
+  return Writer(expression, root->shape).write(dialect);
+}
+
+}  // namespace array
+
+std::string kernel_source(const Array& a, Dialect dialect) {
+  const array::NodePtr& root = a.node();
+  if (root->is_leaf() || root->kind != array::Kind::kElementwise) {
+    array::invalid("kernel_source",
+                   "needs an elementwise expression that has not been evaluated; of a reduction, give its operand");
+  }
+  for (const array::NodePtr& needed : array::needed_first(root)) array::evaluate(needed);
+  return array::generate(root, dialect).text;
+}
+
+}  // namespace ebb
