@@ -6,6 +6,12 @@ if(ebb_stream_programs)
   target_compile_options(bench_streams PRIVATE -O3 -march=native -ffast-math)
   set_target_properties(bench_streams PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
 endif()
+# bench/mirror/: one program, which prints its table itself.
+if(TARGET ebb_mirror)
+  add_executable(bench_mirror ${CMAKE_SOURCE_DIR}/bench/mirror/main.cc)
+  target_link_libraries(bench_mirror PRIVATE ebb_mirror ebb_flags)
+  set_target_properties(bench_mirror PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+endif()
 
 # bench/allocators/: the C++ side of bench/allocators.py.
 file(GLOB ebb_allocator_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/allocators/*.cc)

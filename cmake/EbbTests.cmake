@@ -39,10 +39,10 @@ function(ebb_folder_tests folder name)
   file(GLOB shared CONFIGURE_DEPENDS ${where}/*.cc)
   list(FILTER shared EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
   set(libraries ebb_${name} ebb_sim)
-  # What forks and remaps beside others wants the machine for itself.
   set(serial "")
   if(name STREQUAL "mirror")
-    set(serial SERIAL)
+    set(libraries ebb_mirror) # knows nothing of the core
+    set(serial SERIAL)        # what forks and remaps beside others wants the machine for itself
   endif()
   if(tests)
     ebb_gtest(${name}_test ${serial} SOURCES ${tests} ${shared} LIBRARIES ${libraries})

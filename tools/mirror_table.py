@@ -11,6 +11,7 @@ import argparse
 import collections
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,16 +26,18 @@ def run_tests(build):
     """(row name, column) to "passed", "failed", or the reason of a skip."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "report.json"
-        subprocess.run([build / "tests" / "mirror_test", "--gtest_filter=*Row*", f"--gtest_output=json:{report}"],
-                       cwd=ROOT, check=False, timeout=TEST_LIMIT_S, stdout=subprocess.DEVNULL)
+        ran = subprocess.run([build / "tests" / "mirror_test", "--gtest_filter=*.Row*", f"--gtest_output=json:{report}"],
+                             cwd=ROOT, check=False, timeout=TEST_LIMIT_S, stdout=subprocess.PIPE, text=True)
         suites = json.loads(report.read_text(encoding="utf-8"))["testsuites"]
+    # The report does not have the reasons of skips; the line after "Skipped" does.
+    reasons = dict(re.findall(r"RUN +\] (\S+)\n[^\n]*: Skipped\n([^\n]+)", ran.stdout))
     results = collections.defaultdict(dict)
     for suite in suites:
         for test in suite["testsuite"]:
             row, _, column = test["name"].partition("/")
             outcome = "failed" if test.get("failures") else "passed"
             if test["result"] == "SKIPPED":
-                outcome = test.get("skipped", [{}])[0].get("message", "skipped").strip().splitlines()[-1]
+                outcome = reasons.get(f"{suite['name']}.{test['name']}", "skipped")
             results[row][column] = outcome
     return dict(sorted(results.items()))
 

@@ -23,6 +23,7 @@
 
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "ebb/use.h"
 
 namespace ebb {
 
@@ -48,7 +49,7 @@ struct MirrorOptions {
 enum class MirrorError : std::uint8_t {
   kNone,
   kFault,          // nothing that can be read is mapped there (EFAULT)
-  kPermission,     // what is mapped there may be read but not written (EPERM)
+  kPermission,     // what is mapped there may be read but not written, nor had exclusively (EPERM)
   kNotMigratable,  // shared memory, a file, or a page that another device has (ENOENT)
   kBadRange,       // not whole pages, a hole, or memory without access in it (EINVAL)
   kBusy,           // pinned by the kernel, served by somebody else who does not answer, or about to fork (EBUSY)
@@ -106,21 +107,6 @@ class DeviceView {
   }
 };
 
-// Bytes that a launch will use: checked before it starts.
-struct MirrorSpan {
-  const void* data = nullptr;
-  std::size_t bytes = 0;
-  bool written = false;
-};
-template <typename T>
-MirrorSpan reads(std::span<T> span) {
-  return {span.data(), span.size_bytes(), false};
-}
-template <typename T>
-MirrorSpan writes(std::span<T> span) {
-  return {span.data(), span.size_bytes(), true};
-}
-
 struct LaunchReport {
   std::uint64_t faults = 0;  // translations that had to be asked for
 };
@@ -152,9 +138,10 @@ class Mirror {
   virtual std::vector<PageView> snapshot(std::size_t device, const void* begin, std::size_t bytes) = 0;
 
   using Kernel = std::function<void(DeviceView&)>;
-  // Runs `kernel` to its end. Throws Error(kInvalid) with address, access and mapping when it, or a span, touches what
+  // Runs `kernel` to its end. Throws Error(kInvalid) with address, access and mapping when it, or a use, touches what
   // it may not: that launch has failed, what it stored by then is undefined, and nothing else happened.
-  virtual LaunchReport launch(std::size_t device, const Kernel& kernel, std::span<const MirrorSpan> spans) = 0;
+  // `uses` is checked before it starts.
+  virtual LaunchReport launch(std::size_t device, const Kernel& kernel, std::span<const Use> uses) = 0;
 
   // For tests: the device finds no place for a huge page, or for none at all.
   enum class Shortage : std::uint8_t { kNone, kHuge, kAll };

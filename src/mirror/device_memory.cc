@@ -16,8 +16,8 @@ Status DeviceMemory::make(DeviceKind kind, std::uint64_t bytes, bool user_mode_o
   if (const Status status = Reservation::make(rounded, PROT_READ | PROT_WRITE, memory.base_); status != Status::kOk) {
     return status;
   }
-  bool can_move = false;
-  if (userfault::open({user_mode_only, false, false}, memory.fd_, can_move) != 0 || !can_move ||
+  userfault::Offered offered;
+  if (userfault::open({user_mode_only, false, false}, memory.fd_, offered) != 0 || !offered.move ||
       userfault::watch(memory.fd_.get(), memory.base_.data(), rounded) != 0) {
     return Status::kUnsupported;
   }
@@ -77,24 +77,37 @@ void DeviceMemory::release(std::uint32_t first, std::uint32_t count) {
   used_ -= count;
 }
 
-userfault::Moved DeviceMemory::take(const ProcessMap& map, std::uint32_t first, const void* from, std::uint32_t count) {
-  const std::size_t bytes = std::size_t{count} * kPageBytes;
-  const auto begin = reinterpret_cast<std::uintptr_t>(address(first));
-  userfault::Moved moved;
-  do {
-    auto more = userfault::move(fd_.get(), address(first) + moved.bytes,
-                                static_cast<const std::byte*>(from) + moved.bytes, bytes - moved.bytes);
-    // What the kernel says of an attempt that failed is not to be relied on: Linux 6.18 moves pages and then answers
-    // EAGAIN with none moved. The slots were empty, so what is present there has come.
+userfault::Moved DeviceMemory::take(const ProcessMap& map, Gate& gate, std::uint32_t first, const void* from,
+                                    std::uint32_t count) {
+  const auto moved = gate.pull(map, from, std::size_t{count} * kPageBytes);
+  receive(map, gate, first, moved.bytes);
+  zero_absent(map, first, moved.bytes);
+  return moved;
+}
+
+// What the gate holds must leave it: what the kernel does not move is copied.
+void DeviceMemory::receive(const ProcessMap& map, Gate& gate, std::uint32_t first, std::size_t bytes) {
+  std::byte* const to = address(first);
+  bool copied = false;
+  for (std::size_t done = 0; done < bytes;) {
+    const auto more = userfault::move(fd_.get(), to + done, gate.data() + done, bytes - done);
+    done += more.bytes;
+    if (more.bytes > 0) continue;
     std::size_t run = 0;
-    if (more.error != 0 && map.present_run(begin + moved.bytes, bytes - moved.bytes, run)) {
-      more.bytes = std::max(more.bytes, run);
+    const bool here = holds(map, first + static_cast<std::uint32_t>(done / kPageBytes));
+    if (!here && map.present_run(reinterpret_cast<std::uintptr_t>(gate.data()) + done, kPageBytes, run)) {
+      EBB_CHECK_EQ(userfault::copy(fd_.get(), to + done, gate.data() + done, kPageBytes).error, 0);
+      copied = true;
     }
-    moved.bytes += more.bytes;
-    moved.error = more.bytes > 0 ? 0 : more.error;
-  } while (moved.error == 0 && moved.bytes < bytes);
-  for (std::size_t at = 0, run = 0; at < moved.bytes; at += run) {
-    if (map.present_run(begin + at, moved.bytes - at, run)) continue;
+    done += kPageBytes;
+  }
+  if (copied) gate.clear();
+}
+
+void DeviceMemory::zero_absent(const ProcessMap& map, std::uint32_t first, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address(first));
+  for (std::size_t at = 0, run = 0; at < bytes; at += run) {
+    if (map.present_run(begin + at, bytes - at, run)) continue;
     userfault::Moved zeroed;
     while (zeroed.bytes < run) {
       const auto more =
@@ -103,7 +116,6 @@ userfault::Moved DeviceMemory::take(const ProcessMap& map, std::uint32_t first, 
       zeroed.bytes += more.bytes;
     }
   }
-  return moved;
 }
 
 bool DeviceMemory::holds(const ProcessMap& map, std::uint32_t slot) const {

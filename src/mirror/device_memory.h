@@ -1,9 +1,9 @@
 // DeviceMemory: the memory of one software device: page-sized slots in a mapping of its own, which is not inherited by
 // fork. Owned by one mirror, under its lock; no function but make() allocates.
 //
-// A slot is free, or belongs to one page of the process. Pages come into a slot by UFFDIO_MOVE on this mapping's own
-// userfaultfd, which tells no events, so nothing here ever waits for the mirror's event thread. Invariant: the page of
-// a free slot is absent; that of a slot whose entry is in Place::kDevice is present.
+// A slot is free, or belongs to one page of the process. Pages come through the Gate into a slot by UFFDIO_MOVE on this
+// mapping's own userfaultfd, which tells no events, so nothing here ever waits for the mirror's event thread.
+// Invariant: the page of a free slot is absent; that of a slot whose entry is in Place::kDevice is present.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "drivers/linux/userfault_calls.h"
 #include "ebb/mirror.h"
 #include "mirror/directory.h"
+#include "mirror/gate.h"
 
 namespace ebb {
 
@@ -42,7 +43,7 @@ class DeviceMemory {
 
   // Takes pages of the process into promised slots; absent ones become zeros. Says how many, and the kernel's error for
   // the next.
-  userfault::Moved take(const ProcessMap& map, std::uint32_t first, const void* from, std::uint32_t count);
+  userfault::Moved take(const ProcessMap& map, Gate& gate, std::uint32_t first, const void* from, std::uint32_t count);
   // Whether a page is in the slot: what the kernel answers to a move that failed does not tell.
   bool holds(const ProcessMap& map, std::uint32_t slot) const;
   // Drops what is in the slots and puts a copy of `from` there: new memory, of this device.
@@ -51,6 +52,8 @@ class DeviceMemory {
   int zero(std::uint32_t slot) { return userfault::zero(fd_.get(), address(slot), kPageBytes).error; }
 
  private:
+  void receive(const ProcessMap& map, Gate& gate, std::uint32_t first, std::size_t bytes);
+  void zero_absent(const ProcessMap& map, std::uint32_t first, std::size_t bytes);
   std::uint32_t find_run(std::uint32_t from, std::uint32_t to, std::uint32_t wanted, std::uint32_t& first) const;
 
   DeviceKind kind_ = DeviceKind::kPrivate;

@@ -14,9 +14,10 @@ inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kHugePages = 512;  // of a huge page
 
 enum class Place : std::uint8_t {
-  kDevice,   // in the slot; the CPU's page is absent
-  kMapped,   // the slot's memory is under the CPU's address (coherent devices)
-  kLeaving,  // between the two: the CPU's touch waits
+  kDevice,     // in the slot; the CPU's page is absent
+  kMapped,     // the slot's memory is under the CPU's address (coherent devices)
+  kDuplicate,  // a copy in the slot; the CPU's page is there, and its next write ends the copy
+  kCopying,    // about to become one
 };
 
 struct Entry {

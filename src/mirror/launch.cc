@@ -19,17 +19,9 @@ struct FaultRecord {
 };
 
 std::string describe(std::size_t device, const FaultRecord& fault, const MirrorResult& result) {
-  char text[512];
-  std::string mapping_text = "nothing is mapped there";
+  char text[256];
   ProcessMap map;
-  Mapping mapping;
-  if (ProcessMap::open(map) == Status::kOk && map.find(result.address, mapping)) {
-    std::snprintf(text, sizeof text, "in the mapping 0x%" PRIxPTR "-0x%" PRIxPTR " %c%c%c%c %s", mapping.begin,
-                  mapping.end, mapping.readable ? 'r' : '-', mapping.writable ? 'w' : '-',
-                  mapping.executable ? 'x' : '-', mapping.shared ? 's' : 'p',
-                  mapping.name[0] != '\0' ? mapping.name : "(anonymous)");
-    mapping_text = text;
-  }
+  const std::string there = ProcessMap::open(map) == Status::kOk ? map.describe(result.address) : "";
   const char* remedy = "pass memory that is mapped, and lives as long as the launch";
   if (result.error == MirrorError::kPermission) remedy = "make it writable (mprotect), or do not write there";
   if (result.error == MirrorError::kBusy) remedy = "its fault handler does not answer: serve it, or wait longer";
@@ -38,7 +30,7 @@ std::string describe(std::size_t device, const FaultRecord& fault, const MirrorR
   if (result.error == MirrorError::kBadRange) remedy = "atomics need aligned, private memory";
   std::snprintf(text, sizeof text, "launch on device %zu failed (%s): %s of %zu bytes at 0x%" PRIxPTR ", ", device,
                 name(result.error), fault.write ? "write" : "read", fault.bytes, result.address);
-  return text + mapping_text + "; " + remedy;
+  return text + there + "; " + remedy;
 }
 
 class LaunchView final : public DeviceView {
@@ -66,9 +58,10 @@ class LaunchView final : public DeviceView {
     return before;
   }
 
-  void check(const MirrorSpan& span) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(span.data);
-    expect({begin, span.bytes, span.written}, mirror_.check_span(begin, span.bytes, span.written));
+  void check(const Use& use) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(use.data);
+    const bool written = use.kind != Use::Kind::kReads;
+    expect({begin, use.bytes, written}, mirror_.check_span(begin, use.bytes, written));
   }
   void flush() {
     for (Line& line : lines_) write_back(line);
@@ -151,10 +144,10 @@ class LaunchView final : public DeviceView {
 
 }  // namespace
 
-LaunchReport ProcessMirror::launch(std::size_t device, const Kernel& kernel, std::span<const MirrorSpan> spans) {
+LaunchReport ProcessMirror::launch(std::size_t device, const Kernel& kernel, std::span<const Use> uses) {
   check_device(device);
   LaunchView view(*this, device);
-  for (const MirrorSpan& span : spans) view.check(span);
+  for (const Use& use : uses) view.check(use);
   kernel(view);
   view.flush();
   return {view.faults()};

@@ -109,14 +109,14 @@ std::unique_ptr<Mirror> Mirror::open(const MirrorOptions& options) { return std:
 
 ProcessMirror::ProcessMirror(const MirrorOptions& options) : options_(options), process_(::getpid()) {
   check_options(options);
-  bool can_move = false;
+  userfault::Offered offered;
   fork_events_ = !options.user_mode_only;
-  int error = userfault::open({options.user_mode_only, true, fork_events_}, faults_fd_, can_move);
+  int error = userfault::open({options.user_mode_only, true, fork_events_}, faults_fd_, offered);
   if (error != 0 && !options.user_mode_only) {
     fork_events_ = false;
-    error = userfault::open({false, true, false}, faults_fd_, can_move);
+    error = userfault::open({false, true, false}, faults_fd_, offered);
   }
-  if (error != 0) error = userfault::open({user_mode_only_ = true, true, false}, faults_fd_, can_move);
+  if (error != 0) error = userfault::open({user_mode_only_ = true, true, false}, faults_fd_, offered);
   user_mode_only_ = user_mode_only_ || options.user_mode_only;
   if (error != 0) {
     throw Error(Status::kUnsupported,
@@ -124,17 +124,19 @@ ProcessMirror::ProcessMirror(const MirrorOptions& options) : options_(options), 
                     "): sysctl vm.unprivileged_userfaultfd=1, CAP_SYS_PTRACE, or in a container a seccomp profile "
                     "that allows userfaultfd");
   }
-  if (!can_move) throw Error(Status::kUnsupported, "the mirror needs UFFDIO_MOVE, of Linux 6.8 or newer");
+  if (!offered.move) throw Error(Status::kUnsupported, "the mirror needs UFFDIO_MOVE, of Linux 6.8 or newer");
+  can_protect_ = offered.protect;
   require(ProcessMap::open(map_), "/proc/self/maps and /proc/self/pagemap cannot be read: mount /proc");
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     require(DeviceMemory::make(options.devices[i], options.device_bytes, user_mode_only_, devices_[i]),
             "no addresses for the device's memory: use less device_bytes, or lift ulimit -v");
   }
+  require(Gate::make(faults_fd_.get(), gate_), "no addresses for its gate: lift ulimit -v");
   const std::uint64_t slots = devices_[0].slots();
   require(Directory::make(slots * options.devices.size(), directory_), "no memory for its directory");
   require(WatchedRanges::make(watched_), "no memory for its ranges");
   require(PageArray<std::byte>::make(kHugePages * kPageBytes, bounce_), "no memory");
-  require(PageArray<std::byte>::make(kHugePages * kPageBytes, staging_), "no memory");
+  require(PageArray<std::byte>::make(kHugePages * kPageBytes, copies_), "no memory");
   stop_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_fd_.valid()) throw Error(Status::kNoMemory, "the mirror cannot be opened: no event descriptor is left");
   event_thread_ = std::thread([this] { serve(); });
@@ -155,6 +157,7 @@ ProcessMirror::~ProcessMirror() {
     // A child inherits neither the thread nor the devices' memory.
     event_thread_.detach();
     for (DeviceMemory& device : devices_) device.forget();
+    gate_.forget();
     return;
   }
   {
@@ -218,8 +221,9 @@ bool ProcessMirror::is_own(std::uintptr_t begin, std::uintptr_t end) const {
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (overlaps(self, self + sizeof *this) || overlaps(stack_begin_, stack_end_)) return true;
+  if (gate_.overlaps(begin, end)) return true;
   if (overlaps(here, here + 1)) return true;
-  if (directory_.overlaps(begin, end) || bounce_.overlaps(begin, end) || staging_.overlaps(begin, end)) return true;
+  if (directory_.overlaps(begin, end) || bounce_.overlaps(begin, end) || copies_.overlaps(begin, end)) return true;
   return std::any_of(devices_.begin(), devices_.begin() + static_cast<std::ptrdiff_t>(options_.devices.size()),
                      [&](const DeviceMemory& device) { return device.overlaps(begin, end); });
 }

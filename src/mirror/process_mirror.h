@@ -7,7 +7,10 @@
 // that may be absent, and never makes a call that raises an event. Calls answer EAGAIN while an event is unread: then
 // the mutex is given back and everything is asked anew.
 //
-// Lock order: staging_mutex_, mutex_. The object lies in a mapping of its own (operator new), because the heap may be
+// What userfaultfd cannot move - read-only and locked pages - stays where it is, and the device gets a copy, which the
+// CPU's next write ends. A copy may be dropped at any time; nothing else may.
+//
+// Lock order: copy_mutex_, mutex_. The object lies in a mapping of its own (operator new), because the heap may be
 // migrated.
 #pragma once
 
@@ -16,6 +19,7 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <mutex>
 #include <thread>
 
@@ -23,6 +27,7 @@
 #include "ebb/mirror.h"
 #include "mirror/device_memory.h"
 #include "mirror/directory.h"
+#include "mirror/gate.h"
 #include "mirror/watched_ranges.h"
 
 namespace ebb {
@@ -43,7 +48,7 @@ class ProcessMirror final : public Mirror {
   MirrorResult add(std::size_t device, std::uint64_t* address, std::uint64_t value, std::uint64_t& before) override;
   MirrorResult evict(std::size_t device) override;
   std::vector<PageView> snapshot(std::size_t device, const void* begin, std::size_t bytes) override;
-  LaunchReport launch(std::size_t device, const Kernel& kernel, std::span<const MirrorSpan> spans) override;
+  LaunchReport launch(std::size_t device, const Kernel& kernel, std::span<const Use> uses) override;
   void set_shortage(std::size_t device, Shortage shortage) override;
   MirrorStats stats() const override;
   std::string description() const override;
@@ -65,7 +70,7 @@ class ProcessMirror final : public Mirror {
   struct Request {
     std::size_t device;
     bool exclusive;
-    bool staged = false;  // not by moving
+    bool copied = false;  // not by moving
   };
   struct Copy {  // of one read or write
     std::size_t device;
@@ -74,11 +79,15 @@ class ProcessMirror final : public Mirror {
     std::size_t bytes;
     bool write;
   };
-  // A run of read-only pages on its way out, in the staging area: staging_ + i is what belongs in first_slot + i.
-  struct Leaving {
-    std::uint8_t device = 0;
+  struct Duplicates {  // about to be made: page + i goes to first_slot + i
+    std::uint64_t page = 0;
     std::uint32_t first_slot = 0;
     std::uint32_t count = 0;
+    std::bitset<kHugePages> read;  // what has been copied out of the process
+  };
+  struct Fault {
+    std::uint64_t page = 0;
+    bool write_protected = false;  // the page is there
   };
   static constexpr std::size_t kFaultsMax = 256;
   static constexpr std::size_t kChildrenMax = 16;
@@ -91,6 +100,7 @@ class ProcessMirror final : public Mirror {
   Step copy_piece(const Copy& request, std::size_t& done, MirrorError& error);
   Step copy_host(const Copy& request, std::size_t bytes, std::size_t& done, MirrorError& error);
   Step make_present(std::uint64_t page);
+  void release_write(std::uint64_t page);
 
   // process_mirror_migrate.cc
   MirrorResult migrate(Request request, std::uintptr_t begin, std::size_t bytes);
@@ -110,9 +120,10 @@ class ProcessMirror final : public Mirror {
   MirrorResult home_pages(std::uint64_t first, std::uint64_t end);
   bool home_all(std::size_t device);
   // process_mirror_special.cc
-  MirrorError take_read_only(const Request& request, std::uint64_t page, std::uint32_t count, std::uint32_t& taken);
-  MirrorError prepare_leaving(const Request& request, std::uint64_t page, std::uint32_t count);
-  void finish_leaving(const Request& request, bool moved, std::uint32_t& taken);
+  MirrorError duplicate(const Request& request, std::uint64_t page, std::uint32_t count, std::uint32_t& taken);
+  MirrorError prepare_copies(const Request& request, Duplicates& copies);
+  void finish_copies(const Request& request, const Duplicates& copies, std::uint32_t& taken);
+  Step end_copy(const Entry& entry);
   MirrorError take_file(const Request& request, const Mapping& mapping, std::uint64_t page, std::uint32_t count,
                         std::uint32_t& taken);
 
@@ -121,7 +132,7 @@ class ProcessMirror final : public Mirror {
   void read_messages();
   void apply(const uffd_msg& message);
   void serve_faults();
-  Step serve_fault(std::uint64_t page);
+  Step serve_fault(const Fault& fault);
   void drop_range(std::uintptr_t begin, std::uintptr_t end);
   void rebase(std::uintptr_t from, std::uintptr_t to, std::size_t bytes);
   void serve_child(int fd);
@@ -136,21 +147,22 @@ class ProcessMirror final : public Mirror {
   ProcessMap map_;
   FileDescriptor faults_fd_;
   FileDescriptor stop_fd_;
+  bool can_protect_ = false;                        // writes of present pages can be made to wait
   PageArray<std::byte> bounce_;                     // one huge page
-  PageArray<std::byte> staging_;                    // one huge page: read-only pages on their way out
+  PageArray<std::byte> copies_;                     // one huge page: content of what is being duplicated
   std::uintptr_t stack_begin_ = 0, stack_end_ = 0;  // of the event thread
   std::atomic<bool> started_{false};                // a fork before would find a thread half made
   std::atomic<bool> stopping_{false};
 
-  std::mutex staging_mutex_;
+  std::mutex copy_mutex_;
   mutable std::mutex mutex_;
   std::array<DeviceMemory, kDevicesMax> devices_;
   Directory directory_;
   WatchedRanges watched_;
-  Leaving leaving_;
+  Gate gate_;
   bool forking_ = false;
   MirrorStats stats_;
-  std::array<std::uint64_t, kFaultsMax> faults_{};  // pages touched and not yet served
+  std::array<Fault, kFaultsMax> faults_{};  // touches not yet served
   std::size_t fault_count_ = 0;
   std::array<int, kChildrenMax> children_{};  // userfaultfds of forked children that are to be filled
   std::size_t child_count_ = 0;

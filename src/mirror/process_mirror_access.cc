@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "mirror/bounded_copy.h"
+#include "drivers/linux/bounded_copy.h"
 #include "mirror/process_mirror.h"
 
 namespace ebb {
@@ -72,10 +72,11 @@ ProcessMirror::Step ProcessMirror::copy_piece(const Copy& request, std::size_t& 
   {
     const Lock lock(mutex_);
     const Entry* const entry = directory_.find(page);
-    if (entry != nullptr && entry->place == Place::kLeaving) return Step::kAgain;
-    if (entry != nullptr && entry->place == Place::kDevice && entry->device != request.device) {
-      return bring_home(page);
-    }
+    // In the way: another device's page, and a copy of what is to be written.
+    const auto away = [&](const Entry* found) {
+      return found != nullptr && (found->place == Place::kDevice || (request.write && found->place != Place::kMapped));
+    };
+    if (away(entry) && (entry->place != Place::kDevice || entry->device != request.device)) return bring_home(page);
     if (entry != nullptr && entry->place == Place::kDevice) {
       Mapping mapping;
       const bool mapped = map_.find(request.address, mapping);
@@ -88,12 +89,8 @@ ProcessMirror::Step ProcessMirror::copy_piece(const Copy& request, std::size_t& 
     } else {
       const std::uint64_t end = (page / kHugePages + 1) * kHugePages;
       std::uint64_t past = page + 1;
-      const auto away = [&](std::uint64_t other) {
-        const Entry* const found = directory_.find(other);
-        return found != nullptr && found->place != Place::kMapped;
-      };
       if (directory_.size() == 0) past = end;
-      while (past < end && !away(past)) ++past;
+      while (past < end && !away(directory_.find(past))) ++past;
       host_bytes = std::min(request.bytes, past * kPageBytes - request.address);
     }
   }
@@ -138,6 +135,7 @@ ProcessMirror::Step ProcessMirror::copy_host(const Copy& request, std::size_t by
                 "process_vm_readv is denied to this process: allow it in the container's seccomp profile");
   }
   // Gone, protected, or taken to a device between question and copy; or what no call can read, as [vvar].
+  if (request.write) release_write(request.address / kPageBytes);
   Mapping mapping;
   error = check_span(request.address, 1, request.write).error;
   if (error == MirrorError::kNone && map_.find(request.address, mapping) && mapping.kind != Mapping::Kind::kAnonymous) {
@@ -146,13 +144,19 @@ ProcessMirror::Step ProcessMirror::copy_host(const Copy& request, std::size_t by
   return error == MirrorError::kNone ? Step::kAgain : Step::kFailed;
 }
 
-// Under the mutex: a page of a watched range, home or new.
+// Under the mutex: a page of a watched range, home or new. In somebody else's, the kernel would fill it for us too.
 ProcessMirror::Step ProcessMirror::make_present(std::uint64_t page) {
   const Entry* const entry = directory_.find(page);
-  if (entry != nullptr && entry->place == Place::kLeaving) return Step::kAgain;
-  if (entry != nullptr && entry->place == Place::kDevice) return bring_home(page);
+  if (entry != nullptr && entry->place != Place::kMapped) return bring_home(page);
   const auto zeroed = userfault::zero(faults_fd_.get(), reinterpret_cast<void*>(page * kPageBytes), kPageBytes);
   return zeroed.error == EAGAIN ? Step::kAgain : Step::kDone;
+}
+
+// What was protected for a copy that an event has ended: without the privilege, a write by the kernel fails there.
+void ProcessMirror::release_write(std::uint64_t page) {
+  const Lock lock(mutex_);
+  if (directory_.find(page) != nullptr) return;
+  userfault::protect(faults_fd_.get(), reinterpret_cast<void*>(page * kPageBytes), kPageBytes, false);
 }
 
 MirrorResult ProcessMirror::add(std::size_t device, std::uint64_t* address, std::uint64_t value,
@@ -204,10 +208,10 @@ std::vector<PageView> ProcessMirror::snapshot(std::size_t device, const void* be
     if (!view.mapped) continue;
     const Entry* const entry = directory_.find(page);
     if (entry != nullptr) {
-      view.on_device = entry->device == device;
+      view.on_device = entry->device == device && entry->place != Place::kCopying;
       view.exclusive = view.on_device && entry->exclusive;
       // A private device's memory is nobody else's to read.
-      view.read = view.on_device || entry->place == Place::kMapped;
+      view.read = view.on_device || entry->place != Place::kDevice;
       view.write = view.read && mapping.writable;
       view.huge = view.on_device && entry->huge && entry->place == Place::kDevice;
       continue;

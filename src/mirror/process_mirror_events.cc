@@ -56,7 +56,7 @@ void ProcessMirror::read_messages() {
     const std::uint64_t page = message.arg.pagefault.address / kPageBytes;
     ++stats_.cpu_faults;
     if (fault_count_ < kFaultsMax) {
-      faults_[fault_count_++] = page;
+      faults_[fault_count_++] = {page, (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0};
     } else {
       userfault::wake(faults_fd_.get(), address_of(page), kPageBytes);  // it will fault again
     }
@@ -94,17 +94,23 @@ void ProcessMirror::serve_faults() {
   fault_count_ = kept;
 }
 
-ProcessMirror::Step ProcessMirror::serve_fault(std::uint64_t page) {
+ProcessMirror::Step ProcessMirror::serve_fault(const Fault& fault) {
+  const std::uint64_t page = fault.page;
   const Entry* const entry = directory_.find(page);
-  if (entry != nullptr && entry->place == Place::kLeaving) return Step::kAgain;
   if (entry != nullptr && entry->place == Place::kDevice) {
     const bool coherent = devices_[entry->device].kind() == DeviceKind::kCoherent && !entry->exclusive;
     return coherent ? map_coherent(page) : bring_home(page);
   }
-  // Nobody's: new memory. Whatever else keeps it from being filled, the touch is repeated and finds out.
-  const auto zeroed = userfault::zero(faults_fd_.get(), address_of(page), kPageBytes);
-  if (zeroed.error == EAGAIN) return Step::kAgain;
-  if (zeroed.error != 0) userfault::wake(faults_fd_.get(), address_of(page), kPageBytes);
+  if (entry != nullptr && entry->place != Place::kMapped) {
+    if (const Step step = end_copy(*entry); step != Step::kDone || fault.write_protected) return step;
+  }
+  // Nobody's: new memory, or what is left of a copy. Whatever else keeps it from being filled, the touch is repeated
+  // and finds out.
+  void* const at = address_of(page);
+  const int error = fault.write_protected ? userfault::protect(faults_fd_.get(), at, kPageBytes, false)
+                                          : userfault::zero(faults_fd_.get(), at, kPageBytes).error;
+  if (error == EAGAIN) return Step::kAgain;
+  if (error != 0) userfault::wake(faults_fd_.get(), at, kPageBytes);
   return Step::kDone;
 }
 
@@ -134,8 +140,6 @@ void ProcessMirror::drop_range(std::uintptr_t begin, std::uintptr_t end) {
 }
 
 void ProcessMirror::rebase(std::uintptr_t from, std::uintptr_t to, std::size_t bytes) {
-  const auto staging = reinterpret_cast<std::uintptr_t>(staging_.data());
-  if (to - staging < staging_.size()) return;  // our own: take_read_only()
   visit_range(from, from + bytes, [&](const Entry& entry) {
     Entry moved = entry;
     moved.page = entry.page - from / kPageBytes + to / kPageBytes;
@@ -148,7 +152,7 @@ void ProcessMirror::rebase(std::uintptr_t from, std::uintptr_t to, std::size_t b
   watched_.add(to, to + bytes);
 }
 
-// Everything that a device has, or is about to have, goes to the child at once: it must see the moment of the fork,
+// Everything that only a device has goes to the child at once: it must see the moment of the fork,
 // whatever the parent does next. After that the child's memory is ordinary and nobody's to serve.
 void ProcessMirror::serve_child(int fd) {
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -162,14 +166,7 @@ void ProcessMirror::serve_child(int fd) {
         const std::uint64_t page = device.page_of(slot);
         const Entry* const entry = page == 0 ? nullptr : directory_.find(page);
         if (entry == nullptr || entry->slot != slot || entry->device != i) continue;
-        if (entry->place == Place::kDevice) {
-          fill_child(child, address_of(page), device.address(slot), kPageBytes);
-        } else if (entry->place == Place::kLeaving && slot - leaving_.first_slot < leaving_.count) {
-          const std::byte* const from = staging_.data() + (slot - leaving_.first_slot) * kPageBytes;
-          std::size_t run = 0;
-          const auto at = reinterpret_cast<std::uintptr_t>(from);
-          if (map_.present_run(at, kPageBytes, run)) fill_child(child, address_of(page), from, kPageBytes);
-        }
+        if (entry->place == Place::kDevice) fill_child(child, address_of(page), device.address(slot), kPageBytes);
       }
     }
     // Explicitly: another child may have inherited the descriptor, and closing it would not do.

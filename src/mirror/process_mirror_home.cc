@@ -23,7 +23,7 @@ ProcessMirror::Step ProcessMirror::bring_home(std::uint64_t page) {
   Entry* const found = directory_.find(page);
   if (found == nullptr) return Step::kDone;
   const Entry entry = *found;
-  if (entry.place == Place::kLeaving) return Step::kAgain;
+  if (entry.place == Place::kDuplicate || entry.place == Place::kCopying) return end_copy(entry);
   if (entry.place == Place::kMapped) return withdraw(entry);
   if (devices_[entry.device].kind() == DeviceKind::kCoherent && !entry.exclusive) return copy_back(entry);
   if (!entry.huge || entry.slot % kHugePages != page % kHugePages) return give_back(entry, 1);
@@ -77,7 +77,7 @@ ProcessMirror::Step ProcessMirror::copy_back(const Entry& start) {
 // A page that the CPU uses in a coherent device's memory: taken out of there, then copied into memory of the host.
 ProcessMirror::Step ProcessMirror::withdraw(const Entry& start) {
   const Entry entry = start;
-  const auto taken = devices_[entry.device].take(map_, entry.slot, address_of(entry.page), 1);
+  const auto taken = devices_[entry.device].take(map_, gate_, entry.slot, address_of(entry.page), 1);
   if (taken.error != 0) {
     // Pinned, read-only or shared with a child: it stays where it is, as memory of the host.
     drop(entry);

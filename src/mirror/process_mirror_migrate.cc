@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kUnshareMax = 4;
 // The kernel may refuse to move a page with EAGAIN for as long as it is what it is: seen on Linux 6.18 with pages that
-// a child got from its parent. Then they go the way of read-only ones.
+// a child got from its parent. Then the device gets copies, as of read-only ones.
 constexpr int kMoveAttemptsMax = 8;
 
 void* address_of(std::uint64_t page) { return reinterpret_cast<void*>(page * kPageBytes); }
@@ -70,7 +70,7 @@ MirrorResult ProcessMirror::migrate(Request request, std::uintptr_t begin, std::
     const std::uint64_t chunk = std::min<std::uint64_t>(end / kPageBytes, (page / kHugePages + 1) * kHugePages);
     const Step step = take_some(request, page, chunk, result);
     if (page != before) unshared = attempts = 0;
-    request.staged = step == Step::kAgain && ++attempts > kMoveAttemptsMax;
+    request.copied = step == Step::kAgain && ++attempts > kMoveAttemptsMax;
     if (step == Step::kUnshare && ++unshared <= kUnshareMax) {
       // Shared with a child: a write by the kernel, which changes nothing, gives this process a page of its own.
       ::madvise(address_of(page), kPageBytes, MADV_POPULATE_WRITE);
@@ -108,10 +108,13 @@ ProcessMirror::Step ProcessMirror::take_some(const Request& request, std::uint64
   MirrorError error = MirrorError::kNone;
   Step step = Step::kFailed;
   const bool anonymous = mapping.kind == Mapping::Kind::kAnonymous;
-  if (anonymous && mapping.writable && !request.staged) step = take(request, page, count, taken, error);
+  if (request.exclusive && !mapping.writable) error = MirrorError::kPermission;
+  if (anonymous && mapping.writable && !request.copied) step = take(request, page, count, taken, error);
+  const bool copied = anonymous && step == Step::kFailed && error == MirrorError::kNone;
+  if (copied && (request.exclusive || !can_protect_)) error = MirrorError::kNotMigratable;
   if (step == Step::kFailed && error == MirrorError::kNone) {
     lock.unlock();
-    error = anonymous ? take_read_only(request, page, count, taken) : take_file(request, mapping, page, count, taken);
+    error = anonymous ? duplicate(request, page, count, taken) : take_file(request, mapping, page, count, taken);
     step = Step::kDone;
   }
   page += taken;
@@ -131,10 +134,19 @@ ProcessMirror::Step ProcessMirror::renew(const Request& request, const Entry& st
     fail(result, MirrorError::kNotMigratable, entry.page);
     return Step::kDone;
   }
-  if (entry.place == Place::kLeaving) return Step::kAgain;
+  if (entry.place == Place::kCopying) return Step::kAgain;
+  if (request.exclusive && entry.place == Place::kDuplicate) {
+    Mapping mapping;
+    if (map_.find(entry.page * kPageBytes, mapping) && !mapping.writable) {
+      fail(result, MirrorError::kPermission, entry.page);
+      return Step::kDone;
+    }
+    end_copy(entry);  // it goes the way of all pages
+    return Step::kAgain;
+  }
   DeviceMemory& device = devices_[entry.device];
   if (request.exclusive && entry.place == Place::kMapped) {
-    const auto taken = device.take(map_, entry.slot, address_of(entry.page), 1);
+    const auto taken = device.take(map_, gate_, entry.slot, address_of(entry.page), 1);
     if (taken.error == EBUSY) return Step::kUnshare;
     if (taken.error != 0) {
       drop(entry);  // it is the host's, and goes the way of all pages
@@ -161,7 +173,7 @@ ProcessMirror::Step ProcessMirror::take(const Request& request, std::uint64_t pa
     error = MirrorError::kNoMemory;
     return Step::kFailed;
   }
-  const auto moved = device.take(map_, first, address_of(page), count);
+  const auto moved = device.take(map_, gate_, first, address_of(page), count);
   taken = static_cast<std::uint32_t>(moved.bytes / kPageBytes);
   if (taken < count) device.release(first + taken, count - taken);
   enter(request, page, first, taken, Place::kDevice);
@@ -174,10 +186,12 @@ ProcessMirror::Step ProcessMirror::take(const Request& request, std::uint64_t pa
 // A range's touches must come to us before its pages are taken.
 MirrorError ProcessMirror::watch(std::uintptr_t begin, std::uintptr_t end) {
   if (watched_.covers(begin, end)) return MirrorError::kNone;
-  const int error = userfault::watch(faults_fd_.get(), reinterpret_cast<void*>(begin), end - begin);
+  const int error = userfault::watch(faults_fd_.get(), reinterpret_cast<void*>(begin), end - begin, can_protect_);
   if (error == EBUSY && may_be_inherited()) return MirrorError::kBusy;
   if (error == EBUSY) return MirrorError::kNotMigratable;  // somebody else's userfaultfd serves it
   if (error != 0) return error == ENOMEM ? MirrorError::kNoMemory : MirrorError::kBadRange;
+  // Else an event that is unread may be of the mapping before, and would take the range off the list.
+  if (!gate_.settled()) return MirrorError::kBusy;
   if (watched_.add(begin, end)) return MirrorError::kNone;
   userfault::unwatch(faults_fd_.get(), reinterpret_cast<void*>(begin), end - begin);
   return MirrorError::kNoMemory;
@@ -193,7 +207,7 @@ void ProcessMirror::enter(const Request& request, std::uint64_t page, std::uint3
     device.set_page(slot + i, page + i);
     directory_.insert({page + i, slot + i, static_cast<std::uint8_t>(request.device), place, request.exclusive, huge});
   }
-  if (place == Place::kLeaving) return;
+  if (place == Place::kCopying) return;
   stats_.pages_to_device += count;
   if (device.kind() == DeviceKind::kPrivate || request.exclusive || count == 0) return;
   std::memcpy(bounce_.data(), device.address(slot), count * kPageBytes);

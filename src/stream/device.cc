@@ -237,7 +237,10 @@ Graph::FailurePtr Device::execute(Launch& launch) {
   const std::uint64_t ticket = runtime_->announce(op_of(launch.name), launch.accesses);
   runtime_->begin(launch.expected);
   Graph::FailurePtr failure;
-  if (runtime_->lost(launch.accesses)) {
+  const std::string complaint = foreign_.complaint(*runtime_, launch.accesses);
+  if (!complaint.empty()) {
+    failure = failed(launch.name, Status::kInvalid, complaint, nullptr);
+  } else if (runtime_->lost(launch.accesses)) {
     failure = failed(launch.name, Status::kCorrupt,
                      "flash cannot give back data that it uses: check the disk, or restore the data", nullptr);
   } else {

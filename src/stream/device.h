@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ebb/stream.h"
+#include "stream/foreign.h"
 #include "stream/graph.h"
 
 namespace ebb {
@@ -91,6 +92,7 @@ class Device {
 
   const std::shared_ptr<Runtime> runtime_;
   const pid_t process_;
+  const ForeignMemory foreign_;
   std::mutex mutex_;
   std::condition_variable work_came_;
   std::condition_variable over_;  // a launch, or the help with a job

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 
@@ -74,6 +75,16 @@ bool ProcessMap::find(std::uintptr_t address, Mapping& mapping) const {
   std::memcpy(mapping.name, name, length);
   mapping.name[length] = '\0';
   return true;
+}
+
+std::string ProcessMap::describe(std::uintptr_t address) const {
+  Mapping mapping;
+  if (!find(address, mapping)) return "nothing is mapped there";
+  char text[256];
+  std::snprintf(text, sizeof text, "in the mapping 0x%" PRIxPTR "-0x%" PRIxPTR " %c%c%c%c %s", mapping.begin,
+                mapping.end, mapping.readable ? 'r' : '-', mapping.writable ? 'w' : '-', mapping.executable ? 'x' : '-',
+                mapping.shared ? 's' : 'p', mapping.name[0] != '\0' ? mapping.name : "(anonymous)");
+  return text;
 }
 
 bool ProcessMap::find_in_text(std::uintptr_t address, Mapping& mapping) const {

@@ -2,12 +2,13 @@
 // with which permissions, and which of its pages are present. Nothing is remembered: mprotect tells nobody, so an
 // answer is asked for at each access.
 //
-// Any thread. No function but open() allocates. Kernels before 6.11 have no PROCMAP_QUERY (then /proc/self/maps is
-// read), those before 6.7 no PAGEMAP_SCAN (then /proc/self/pagemap is).
+// Any thread. No function but open() and describe() allocates. Kernels before 6.11 have no PROCMAP_QUERY (then
+// /proc/self/maps is read), those before 6.7 no PAGEMAP_SCAN (then /proc/self/pagemap is).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "drivers/linux/system_files.h"
 #include "ebb/status.h"
@@ -39,6 +40,8 @@ class ProcessMap {
 
   // False: nothing is mapped there.
   bool find(std::uintptr_t address, Mapping& mapping) const;
+  // What is mapped there, for messages. Allocates.
+  std::string describe(std::uintptr_t address) const;
   // Categories of one page.
   std::uint64_t page(std::uintptr_t address) const;
   // Whether the first page is present, and for how many bytes that is so.

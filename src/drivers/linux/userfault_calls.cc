@@ -36,14 +36,14 @@ int open_descriptor(bool user_mode_only) {
   return -1;
 }
 
-int handshake(bool user_mode_only, std::uint64_t features, FileDescriptor& fd, std::uint64_t& offered) {
+int handshake(bool user_mode_only, std::uint64_t features, FileDescriptor& fd, std::uint64_t& kernel_has) {
   fd = FileDescriptor(open_descriptor(user_mode_only));
   if (!fd.valid()) return errno;
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = features;
   if (::ioctl(fd.get(), UFFDIO_API, &api) != 0) return errno;
-  offered = api.features;
+  kernel_has = api.features;
   return 0;
 }
 
@@ -55,21 +55,21 @@ Moved result_of(int failed, std::int64_t done, std::size_t bytes) {
 
 }  // namespace
 
-int open(const Wanted& wanted, FileDescriptor& fd, bool& can_move) {
+int open(const Wanted& wanted, FileDescriptor& fd, Offered& offered) {
   // The handshake can be done once: what the kernel offers is asked of one descriptor and enabled on another.
-  std::uint64_t offered = 0;
-  if (const int error = handshake(wanted.user_mode_only, 0, fd, offered); error != 0) return error;
-  can_move = (offered & kFeatureMove) != 0;
-  std::uint64_t features = offered & kFeatureMove;
+  std::uint64_t kernel_has = 0;
+  if (const int error = handshake(wanted.user_mode_only, 0, fd, kernel_has); error != 0) return error;
+  offered = {(kernel_has & kFeatureMove) != 0, (kernel_has & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0};
+  std::uint64_t features = kernel_has & (kFeatureMove | UFFD_FEATURE_PAGEFAULT_FLAG_WP);
   if (wanted.events) features |= UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE;
   if (wanted.fork_events) features |= UFFD_FEATURE_EVENT_FORK;
-  return handshake(wanted.user_mode_only, features, fd, offered);
+  return handshake(wanted.user_mode_only, features, fd, kernel_has);
 }
 
-int watch(int fd, const void* address, std::size_t bytes) {
+int watch(int fd, const void* address, std::size_t bytes, bool writes) {
   uffdio_register argument{};
   argument.range = {address_of(address), bytes};
-  argument.mode = UFFDIO_REGISTER_MODE_MISSING;
+  argument.mode = UFFDIO_REGISTER_MODE_MISSING | (writes ? UFFDIO_REGISTER_MODE_WP : 0);
   return ::ioctl(fd, UFFDIO_REGISTER, &argument) == 0 ? 0 : errno;
 }
 
@@ -97,9 +97,22 @@ Moved zero(int fd, void* to, std::size_t bytes) {
   return result_of(::ioctl(fd, UFFDIO_ZEROPAGE, &argument), argument.zeropage, bytes);
 }
 
+int protect(int fd, const void* address, std::size_t bytes, bool on) {
+  uffdio_writeprotect argument{};
+  argument.range = {address_of(address), bytes};
+  argument.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
+  return ::ioctl(fd, UFFDIO_WRITEPROTECT, &argument) == 0 ? 0 : errno;
+}
+
 void wake(int fd, const void* address, std::size_t bytes) {
   uffdio_range range{address_of(address), bytes};
   ::ioctl(fd, UFFDIO_WAKE, &range);
+}
+
+// Nothing is asked for; whether anything could be is what the kernel looks at first.
+bool quiet(int fd) {
+  uffdio_zeropage argument{};
+  return ::ioctl(fd, UFFDIO_ZEROPAGE, &argument) == 0 || errno != EAGAIN;
 }
 
 }  // namespace ebb::userfault

@@ -16,10 +16,15 @@ struct Wanted {
   bool fork_events = false;     // and fork; takes CAP_SYS_PTRACE
 };
 
-// 0, or the errno. Features besides the wanted ones: move where the kernel has it (asked with `can_move`).
-int open(const Wanted& wanted, FileDescriptor& fd, bool& can_move);
+struct Offered {
+  bool move = false;     // Linux 6.8
+  bool protect = false;  // writes of present pages can be made to wait
+};
+// 0, or the errno. Features besides the wanted ones: what the kernel has of those in `offered`.
+int open(const Wanted& wanted, FileDescriptor& fd, Offered& offered);
 
-int watch(int fd, const void* address, std::size_t bytes);
+// Touches of absent pages wait from now on; `writes`: protect() may be used too.
+int watch(int fd, const void* address, std::size_t bytes, bool writes = false);
 int unwatch(int fd, const void* address, std::size_t bytes);
 
 struct Moved {
@@ -31,6 +36,11 @@ Moved move(int fd, void* to, const void* from, std::size_t bytes);
 // Fills absent pages. EEXIST: the first of what is left is present.
 Moved copy(int fd, void* to, const void* from, std::size_t bytes);
 Moved zero(int fd, void* to, std::size_t bytes);
+// Makes writes of present pages wait, or lets them go on.
+int protect(int fd, const void* address, std::size_t bytes, bool on);
 void wake(int fd, const void* address, std::size_t bytes);
+// Whether every event has been read, and who caused it has gone on. While that is not so, all of the above but watch,
+// unwatch and wake answer EAGAIN.
+bool quiet(int fd);
 
 }  // namespace ebb::userfault

@@ -138,6 +138,61 @@ TEST_P(Hazard, LockedMemoryGoesAndComes) {
   EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
 }
 
+// Read-only memory is copied: the CPU's first write ends the copy, and no write is lost.
+TEST_P(Hazard, ACopyEndsWithTheFirstWrite) {
+  Memory memory(8 * kPage);
+  fill(memory.data(), memory.bytes(), 1);
+  ::mprotect(memory.data(), memory.bytes(), PROT_READ);
+  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 8u);  // reading ends nothing
+  EXPECT_EQ(mirror_->exclusive(0, memory.data(), kPage).error, MirrorError::kPermission);
+  ::mprotect(memory.data(), memory.bytes(), PROT_READ | PROT_WRITE);
+  auto* const words = reinterpret_cast<volatile std::uint64_t*>(memory.data());
+  words[3 * kPage / 8] = 99;
+  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 7u);
+  std::uint64_t got = 0;
+  EXPECT_TRUE(mirror_->read(0, memory.page(3), std::as_writable_bytes(std::span(&got, 1))).ok());
+  EXPECT_EQ(got, 99u);
+  EXPECT_TRUE(device_writes(memory.page(5), kPage, 7).ok());
+  EXPECT_TRUE(holds(memory.page(5), kPage, 7));
+  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 6u);
+  // From now on it can be moved, and so it can be had exclusively.
+  EXPECT_TRUE(mirror_->exclusive(0, memory.data(), memory.bytes()).ok());
+  EXPECT_EQ(words[3 * kPage / 8], 99u);
+  EXPECT_TRUE(mirror_->evict(0).ok());
+  EXPECT_EQ(mirror_->stats().device_pages, 0u);
+}
+
+// Hazard 2 again: between a remapping and its event the directory is wrong; what is migrated then must not be dropped.
+TEST_P(Hazard, RemappingBackAndForthWhileMigrating) {
+  constexpr std::size_t kBytes = 4 * kPage;
+  Memory arena(2 * kBytes, PROT_NONE);
+  char* from = arena.data();
+  char* to = arena.data() + kBytes;
+  ASSERT_EQ(::mprotect(from, kBytes, PROT_READ | PROT_WRITE), 0);
+  std::atomic<bool> stop{false};
+  std::thread migrating([&] {
+    for (std::size_t i = 0; !stop; ++i) {
+      char* const at = arena.page(i % 8 / 4 * 4);
+      [[maybe_unused]] const auto out = mirror_->migrate_to_device(0, at, kBytes);
+      if (i % 3 > 0) continue;
+      [[maybe_unused]] const auto home = mirror_->migrate_to_host(at, kBytes);
+    }
+  });
+  for (std::uint32_t round = 0; round < 300 && !HasFailure(); ++round) {
+    fill(from, kBytes, round);
+    if (round % 2 == 1) ::mprotect(from, kBytes, PROT_READ);
+    EXPECT_EQ(::mremap(from, kBytes, kBytes, MREMAP_MAYMOVE | MREMAP_FIXED, to), to) << round;
+    EXPECT_EQ(::mmap(from, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), from);
+    std::swap(from, to);
+    EXPECT_TRUE(holds(from, kBytes, round)) << round;
+    ::mprotect(from, kBytes, PROT_READ | PROT_WRITE);
+  }
+  stop = true;
+  migrating.join();
+}
+
 TEST_P(Hazard, LaunchWorksOnAnyMemory) {
   std::vector<double> values(3000, 1.5);
   double on_stack = 4;
@@ -153,7 +208,7 @@ TEST_P(Hazard, LaunchWorksOnAnyMemory) {
         device.store(&on_stack, device.load(&on_stack) + device.load(&words[5]));
         device.store(&words[1024], 12u);
       },
-      std::vector<MirrorSpan>{writes(std::span(values)), reads(std::span(words, 4096))});
+      std::vector<Use>{updates(std::span(values)), reads(std::span(words, 4096))});
   EXPECT_GT(report.faults, 5u);
   for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], 3.0 + static_cast<double>(i));
   EXPECT_EQ(on_stack, 40.0);
@@ -183,7 +238,7 @@ TEST_P(Hazard, ABadAddressFailsItsLaunchAndNothingElse) {
   const std::string missing = message([&](DeviceView& device) { device.load(&words[3 * 1024]); });
   EXPECT_NE(missing.find("nothing is mapped there"), std::string::npos) << missing;
   EXPECT_THROW(mirror_->launch(
-                   0, [](DeviceView&) {}, std::vector<MirrorSpan>{{words, 4 * kPage, true}}),
+                   0, [](DeviceView&) {}, std::vector<Use>{writes(words, kPage)}),
                Error);
   EXPECT_EQ(message([&](DeviceView& device) { device.store(&words[0], 7u); }), "");
   EXPECT_EQ(words[0], 7u);

@@ -22,20 +22,13 @@ inline constexpr bool kThreadSanitizer = true;
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
-// Forks and faults beside the runtime of a sanitizer: not shown to be reliable there, so not run there.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kSanitizer = true;
-#else
-inline constexpr bool kSanitizer = false;
-#endif
-
 namespace ebb::mirror_test {
 
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kHuge = 2u << 20;
 
-// After a minute: prints what every thread of the process waits for, and aborts. A debugger cannot tell: it hangs with
-// a process whose fault is pending.
+// After a minute, not counting while the process is stopped: prints what every thread of the process waits for, and
+// aborts. A debugger cannot tell: it hangs with a process whose fault is pending.
 void start_watchdog();
 void stop_watchdog();
 
@@ -89,8 +82,7 @@ class MirrorTest : public testing::TestWithParam<Parameters> {
   pid_t fork_child(Body body) {
     const pid_t child = ::fork();
     if (child != 0) return child;
-    stop_watchdog();
-    ::alarm(60);
+    start_watchdog();  // timers are not inherited
     ::_exit(body());
   }
   static int wait_for(pid_t child);

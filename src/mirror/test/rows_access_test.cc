@@ -186,8 +186,8 @@ TEST_P(Access, Row21_Mixedmap) {
 class Server {
  public:
   explicit Server(const Memory& memory) : memory_(memory), content_(pattern(kPage, 77)) {
-    bool can_move = false;
-    EXPECT_EQ(userfault::open({}, fd_, can_move), 0);
+    userfault::Offered offered;
+    EXPECT_EQ(userfault::open({}, fd_, offered), 0);
     EXPECT_EQ(userfault::watch(fd_.get(), memory.data(), memory.bytes()), 0);
   }
   void serve(std::size_t pages) {

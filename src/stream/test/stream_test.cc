@@ -3,12 +3,14 @@
 #include "ebb/stream.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -290,6 +292,49 @@ TEST_F(StreamTest, AFailureSurfacesWithTheNameOfItsLaunchAndPoisonsWhoReads) {
   second.synchronize();
   EXPECT_EQ(run, 2);
   for (int* const data : {a, b, c}) runtime->deallocate(data);
+}
+
+TEST_F(StreamTest, MemoryOfTheProcessIsUsedWhereItMayBe) {
+  constexpr std::size_t kPage = 4096;
+  const auto runtime = open();
+  auto* const managed = make<int>(*runtime, 1000);
+  std::vector<int> heap(1000, 3);
+  auto* const mapped =
+      static_cast<int*>(::mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(mapped, MAP_FAILED);
+  ::mprotect(reinterpret_cast<char*>(mapped) + kPage, kPage, PROT_READ);
+  ::munmap(reinterpret_cast<char*>(mapped) + 2 * kPage, kPage);
+  Stream stream = runtime->stream();
+  stream.launch("add", {reads(std::span(heap)), reads(mapped, 2 * kPage / 4), overwrites(managed, 1000, managed)},
+                [=, &heap] {
+                  for (int i = 0; i < 1000; ++i) managed[i] = heap[static_cast<std::size_t>(i)] + mapped[i] + i;
+                });
+  stream.synchronize();
+  EXPECT_EQ(managed[999], 1002);
+
+  bool ran = false;
+  const auto message = [&](std::initializer_list<Use> uses) -> std::string {
+    stream.launch("bad", uses, [&ran] { ran = true; });
+    try {
+      stream.synchronize();
+    } catch (const LaunchError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  char read_only[32];
+  std::snprintf(read_only, sizeof read_only, "%p", static_cast<void*>(mapped + kPage / 4));
+  const std::string denied = message({writes(mapped, 2 * kPage / 4)});
+  EXPECT_NE(denied.find("writes 8192 bytes"), std::string::npos) << denied;
+  EXPECT_NE(denied.find(read_only), std::string::npos) << denied;
+  EXPECT_NE(denied.find("r--p"), std::string::npos) << denied;
+  const std::string missing = message({reads(mapped, 3 * kPage / 4)});
+  EXPECT_NE(missing.find("nothing is mapped there"), std::string::npos) << missing;
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(message({writes(mapped, kPage / 4)}), "");
+  EXPECT_TRUE(ran);
+  ::munmap(mapped, 2 * kPage);
+  runtime->deallocate(managed);
 }
 
 TEST_F(StreamTest, KernelsOwnWhatTheyUse) {

@@ -1,5 +1,5 @@
 // See bounded_copy.h.
-#include "mirror/bounded_copy.h"
+#include "drivers/linux/bounded_copy.h"
 
 #include <cerrno>
 #include <condition_variable>

@@ -1,0 +1,51 @@
+// See gate.h.
+#include "mirror/gate.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ebb {
+
+Status Gate::make(int faults_fd, Gate& gate) {
+  if (const Status status = Reservation::make(kHugePageBytes, PROT_READ | PROT_WRITE, gate.base_);
+      status != Status::kOk) {
+    return status;
+  }
+  gate.faults_fd_ = faults_fd;
+  return userfault::watch(faults_fd, gate.data(), kHugePageBytes) == 0 ? Status::kOk : Status::kUnsupported;
+}
+
+// Nobody may be left to read the event of its end.
+Gate::~Gate() {
+  if (data() != nullptr) userfault::unwatch(faults_fd_, data(), base_.bytes());
+}
+
+bool Gate::overlaps(std::uintptr_t begin, std::uintptr_t end) const {
+  const auto own = reinterpret_cast<std::uintptr_t>(data());
+  return begin < own + base_.bytes() && own < end;
+}
+
+userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t bytes) {
+  EBB_CHECK_LE(bytes, base_.bytes());
+  auto moved = userfault::move(faults_fd_, data(), from, bytes);
+  if (moved.error == 0) return moved;
+  // Linux 6.18 stops counting once an attempt inside the call met EAGAIN, and goes on moving. Pages go in order, so
+  // whatever lies before one that came has been dealt with.
+  const auto begin = reinterpret_cast<std::uintptr_t>(data());
+  for (std::size_t at = moved.bytes, run = 0; at < bytes; at += run) {
+    if (map.present_run(begin + at, bytes - at, run)) moved.bytes = at + run;
+  }
+  return moved;
+}
+
+// Unregistered, because who drops pages of a watched range waits for its event to be read, which needs the lock.
+void Gate::clear() {
+  userfault::unwatch(faults_fd_, data(), base_.bytes());
+  ::madvise(data(), base_.bytes(), MADV_DONTNEED);
+  EBB_CHECK_EQ(userfault::watch(faults_fd_, data(), base_.bytes()), 0);
+}
+
+}  // namespace ebb

@@ -1,0 +1,45 @@
+// Gate: where pages of the process pass on their way into a device's memory: one huge page of addresses on the mirror's
+// own userfaultfd. Owned by one mirror, under its lock; no function but make() allocates.
+//
+// The kernel refuses to move pages to it (EAGAIN) while an event of that descriptor is unread, and no change begins
+// during a move: what came was taken from mappings that the directory knows. A move straight into the device's memory,
+// whose descriptor tells no events, would be let through between a munmap and its event, which then would drop pages of
+// the mapping after it. Invariant: empty when nobody holds the lock.
+#pragma once
+
+#include <cstdint>
+
+#include "drivers/linux/process_map.h"
+#include "drivers/linux/reservation.h"
+#include "drivers/linux/userfault_calls.h"
+
+namespace ebb {
+
+class Gate {
+ public:
+  Gate() = default;
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate();
+  // `faults_fd` must outlive it.
+  static Status make(int faults_fd, Gate& gate);
+
+  std::byte* data() const { return base_.data(); }
+  bool overlaps(std::uintptr_t begin, std::uintptr_t end) const;
+  // In a forked child, which has not inherited it.
+  void forget() { base_.forget(); }
+
+  // Moves pages of the process here: how many from the beginning, absent ones included, and the kernel's error for the
+  // next.
+  userfault::Moved pull(const ProcessMap& map, const void* from, std::size_t bytes);
+  // Whether no change of the process's mappings is unread.
+  bool settled() const { return userfault::quiet(faults_fd_); }
+  // Drops what is here. Raises no event.
+  void clear();
+
+ private:
+  Reservation base_;
+  int faults_fd_ = -1;
+};
+
+}  // namespace ebb
