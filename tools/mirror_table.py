@@ -26,8 +26,8 @@ def run_tests(build):
     """(row name, column) to "passed", "failed", or the reason of a skip."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "report.json"
-        ran = subprocess.run([build / "tests" / "mirror_test", "--gtest_filter=*.Row*", f"--gtest_output=json:{report}"],
-                             cwd=ROOT, check=False, timeout=TEST_LIMIT_S, stdout=subprocess.PIPE, text=True)
+        command = [build / "tests" / "mirror_test", "--gtest_filter=*.Row*", f"--gtest_output=json:{report}"]
+        ran = subprocess.run(command, cwd=ROOT, check=False, timeout=TEST_LIMIT_S, stdout=subprocess.PIPE, text=True)
         suites = json.loads(report.read_text(encoding="utf-8"))["testsuites"]
     # The report does not have the reasons of skips; the line after "Skipped" does.
     reasons = dict(re.findall(r"RUN +\] (\S+)\n[^\n]*: Skipped\n([^\n]+)", ran.stdout))

@@ -216,7 +216,8 @@ class Pytest:
         # Idle OpenMP workers of one process would spin on the core that another needs.
         environment = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "PASSIVE",
                        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
-        code, output = run([*command, "-n", min(jobs, PYTEST_WORKERS_MAX), "--dist", "worksteal"], self.limit_s, environment)
+        shared = ["-n", min(jobs, PYTEST_WORKERS_MAX), "--dist", "worksteal"]
+        code, output = run([*command, *shared], self.limit_s, environment)
         result = finish(Result(), code, output, junit, self.name)
         if code is not None and result.worth_another_run():  # alone: a busy machine is the usual cause
             command += ["--last-failed", "--last-failed-no-failures", "none"]
