@@ -63,7 +63,7 @@ def test_fraction_of_the_peak_whole(flash, name, fraction, policy, driver):
 @pytest.mark.parametrize("name,blocks,block_kib,policy", [
     ("mlp", 16, 256, "foresight"),
     ("mlp_fused", 24, 128, "window"),
-    ("lstm", 26, 64, "foresight"),
+    ("lstm", 32, 64, "foresight"),
     ("embedding", 26, 64, "on_demand"),
 ])
 def test_a_handful_of_blocks(flash, name, blocks, block_kib, policy):
