@@ -34,6 +34,7 @@ TIMEOUT_S = 60
 pytestmark = needs_ebb
 
 # The statistics page as include/ebb says it is; the fields of Stats are taken from the header itself.
+MAGIC = int(re.search(r"kMagic = (0x\w+);", (ROOT / "include/ebb/stats_page.h").read_text()).group(1), 16)
 STATS_FIELDS = re.findall(r"std::uint64_t (\w+) = 0;", (ROOT / "include/ebb/stats.h").read_text())
 STEPS_MAX = 65536
 
@@ -56,7 +57,7 @@ def _enable_from_environment():
         log.write("%d\\n" % os.getpid())
     page = json.loads(os.environ["FAKE_STATS"]) if "FAKE_STATS" in os.environ else None
     if page:
-        data = struct.pack("<QQQ", 0x3130656469746265, page["sequence"], os.getpid())
+        data = struct.pack("<QQQ", page["magic"], page["sequence"], os.getpid())
         data += struct.pack("<%dQ" % len(page["stats"]), *page["stats"])
         data += page["policy"].encode().ljust(32, b"\\0") + page["description"].encode().ljust(480, b"\\0")
         data += struct.pack("<Q", page["step_count"])
@@ -129,6 +130,7 @@ def fake_page(step_count=3, steps=(0.5, 0.3, 0.4), sequence=2, **values):
     stats.update(values, steps=step_count)
     return json.dumps(
         {
+            "magic": MAGIC,
             "sequence": sequence,
             "stats": [stats[name] for name in STATS_FIELDS],
             "policy": "window",
@@ -352,7 +354,7 @@ def test_summary_keeps_the_newest_steps_in_order(box):
     program = f"""
     import json, os, struct
     page = json.load(open("page.json"))
-    data = struct.pack("<QQQ", 0x3130656469746265, 2, os.getpid())
+    data = struct.pack("<QQQ", {MAGIC}, 2, os.getpid())
     data += struct.pack("<%dQ" % len(page["stats"]), *page["stats"]) + bytes(512)
     data += struct.pack("<Q{STEPS_MAX}d", page["step_count"], 99999.0, *range(1, {STEPS_MAX}))
     open(os.environ["EBB_STATS"], "wb").write(data)
