@@ -27,8 +27,8 @@ sys.path.insert(0, str(HERE / "training"))
 import children  # noqa: E402
 from machine import describe_machine  # noqa: E402
 from output import report  # noqa: E402
+from streams import BINARY, run_once  # noqa: E402
 
-BINARY = HERE.parent / "build" / "release" / "bench" / "bench_streams"
 PROGRAMS = {"reductions": "read", "transform": "rw"}  # to what fio does for it
 LIMIT_S = 600
 
@@ -50,10 +50,8 @@ def parse_arguments():
     return arguments
 
 
-def run_program(arguments, program, size):
-    child = children.run([arguments.binary, program, "window", f"{arguments.memory_mib}MiB", size, arguments.flash],
-                         env=children.environment(), timeout=LIMIT_S)
-    record = child.check().records[-1]
+def run_program(arguments, program):
+    record = run_once(arguments, program, "window")
     return (record["fetched"] + record["evicted"]) / record["seconds"], record
 
 
@@ -77,7 +75,7 @@ def measure(arguments, progress):
         for turn in range(arguments.rounds):
             for program, kind in PROGRAMS.items():
                 progress(f"round {turn + 1} of {arguments.rounds}: {program}")
-                bandwidth, record = run_program(arguments, program, size)
+                bandwidth, record = run_program(arguments, program)
                 rows[program]["program"].append(bandwidth)
                 rows[program]["records"].append(record)
                 progress(f"round {turn + 1} of {arguments.rounds}: fio for {program}")

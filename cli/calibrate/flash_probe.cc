@@ -18,11 +18,11 @@
 
 #include "base/digest.h"
 #include "drivers/linux/flash_file.h"
-#include "drivers/linux/thread_flash.h"
-#include "drivers/uring/uring_flash.h"
+#include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "port/raw_flash.h"
+#include "runtime/open_flash.h"
 
 namespace ebb::cli {
 namespace {
@@ -30,8 +30,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBlockBytes = 2 * kMiB;
-constexpr std::uint64_t kFileBlocks = 512;  // 1 GiB: beyond the cache of most drives' controllers
-constexpr std::uint32_t kLaneDepth = 16;    // requests in flight a direction: Engine::Limits::lane
+constexpr std::uint64_t kFileBlocks = 512;             // 1 GiB: beyond the cache of most drives' controllers
+constexpr std::uint32_t kLaneDepth = kQueueDepth / 2;  // requests in flight a direction, as the engine has it
 constexpr std::chrono::milliseconds kRampUp{200};
 constexpr std::chrono::milliseconds kPhase{1000};
 constexpr std::chrono::milliseconds kChecksumPhase{50};
@@ -60,7 +60,7 @@ class Buffers {
   std::span<std::byte> of(std::uint32_t token) const { return {first_ + token * kBlockBytes, kBlockBytes}; }
 
  private:
-  static constexpr std::size_t kBytes = 2 * kLaneDepth * kBlockBytes, kMapped = kBytes + kBlockBytes;
+  static constexpr std::size_t kBytes = kQueueDepth * kBlockBytes, kMapped = kBytes + kBlockBytes;
   void* mapped_;
   std::byte* first_;
 };
@@ -70,19 +70,9 @@ double checksum_bps(const Buffers& buffers) {
   std::uint64_t blocks = 0;
   volatile std::uint64_t used = 0;
   for (; Clock::now() - start < kChecksumPhase; ++blocks) {
-    used = used + digest(buffers.of(static_cast<std::uint32_t>(blocks % (2 * kLaneDepth)))).low;
+    used = used + digest(buffers.of(static_cast<std::uint32_t>(blocks % (kQueueDepth)))).low;
   }
   return static_cast<double>(blocks * kBlockBytes) / std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::unique_ptr<RawFlash> open_driver(FlashFile& file) {
-  std::unique_ptr<UringFlash> uring;
-  if (UringFlash::make(file, 2 * kLaneDepth, uring) == Status::kOk) return uring;
-  std::unique_ptr<ThreadFlash> threads;
-  if (const Status status = ThreadFlash::make(file, 2 * kLaneDepth, threads); status != Status::kOk) {
-    throw Error(status, "flash cannot be measured: no thread can be started; lift ulimit -u");
-  }
-  return threads;
 }
 
 // A direction whose requests follow each other over its half of the file, or not at all.
@@ -142,7 +132,7 @@ class Phase {
   // Waits for completions and hands over the lane and the token of each.
   template <typename Then>
   void take(const Then& then) {
-    std::array<RawCompletion, 2 * kLaneDepth> done;
+    std::array<RawCompletion, kQueueDepth> done;
     std::size_t count = 0;
     const Clock::time_point give_up = Clock::now() + kStuck;
     while ((count = flash_.poll(done)) == 0) {
@@ -182,7 +172,8 @@ FlashSpeeds probe_flash(const std::string& directory, const std::function<void(s
                                               directory, format_size(kFileBlocks * kBlockBytes)));
   }
   const Buffers buffers;  // outlives the driver, which may have requests in flight when a measurement fails
-  const std::unique_ptr<RawFlash> flash = open_driver(file);
+  std::string driver;
+  const std::unique_ptr<RawFlash> flash = open_flash(Options{}, std::move(file), kQueueDepth, driver);
   FlashSpeeds speeds;
   speeds.checksum = checksum_bps(buffers);
   progress("flash, writes");

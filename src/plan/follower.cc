@@ -234,9 +234,7 @@ BlockRange Follower::blocks_of(const Recording::Use& use, bool next_iteration) c
   const std::uint64_t serial = resolve(use.reference, next_iteration);
   const auto found = serial == 0 ? live_.end() : live_.find(serial);
   if (found == live_.end()) return {};
-  const BlockRange all = found->second;
-  const std::uint32_t first = std::min(use.first_block, all.count);
-  return {BlockIndex(all.first.value() + first), std::min(use.blocks, all.count - first)};
+  return use.of(found->second);
 }
 
 }  // namespace ebb

@@ -141,9 +141,7 @@ BlockIndex Foresight::behind(const PageTable& table, Tier below, std::uint64_t p
 Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
   if (!following()) {
     Ahead next = rewind_.next(table, recording(), [&](const Recording::Use& use) {
-      const BlockRange all = blocks_of(recording().reference(use.reference).serial);
-      const std::uint32_t first = std::min(use.first_block, all.count);
-      return BlockRange{BlockIndex(all.first.value() + first), std::min(use.blocks, all.count - first)};
+      return use.of(blocks_of(recording().reference(use.reference).serial));
     });
     next.spare = frames() / kSpareShare;
     return next;

@@ -8,6 +8,7 @@
 // Owned by a policy. finish() ends the recording; from then on it is only read, and reading never allocates.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -40,6 +41,12 @@ class Recording {
     std::uint32_t blocks = 0;
     bool written = false;    // as far as is known
     Position next = kNever;  // the next use of the same allocation
+
+    // Its blocks where the allocation has `all` of these now.
+    BlockRange of(BlockRange all) const {
+      const std::uint32_t first = std::min(first_block, all.count);
+      return {BlockIndex(all.first.value() + first), std::min(blocks, all.count - first)};
+    }
   };
   struct Reference {
     std::uint64_t serial = 0;

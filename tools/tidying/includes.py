@@ -36,8 +36,10 @@ ALLOWED = {
     "bench": EVERYTHING,
     "examples": {"facade"},
 }
-# Single files that may do more: the factory chooses drivers, the simulator runs the runtime.
+# Single files that may do more: the factory chooses drivers, the simulator runs the runtime, the probe
+# of a disk opens it as the runtime does.
 EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers"}),
+         (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"}),
          (re.compile(r"^src/sim/(trace_)?simulator[^/]*$"), CORE | {"runtime", "facade"}),
          (re.compile(r"^src/sim/test/"), CORE | {"runtime", "facade"})]
 # Headers of a library to the only folders that may see it.

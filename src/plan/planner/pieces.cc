@@ -59,10 +59,10 @@ void Pieces::live() {
       const auto uses = recording_.uses(event);
       for (std::uint32_t i = 0; i < uses.size(); ++i) {
         const BlockRange& all = recording_.reference(uses[i].reference).blocks;
-        const std::uint32_t first = std::min(uses[i].first_block, all.count);
-        const BlockRange part{BlockIndex(all.first.value() + first), std::min(uses[i].blocks, all.count - first)};
         if (all.count == 0) continue;
-        for_pieces(part, [&](std::uint32_t piece) { touches_.push_back({piece, event.first_use + i, kNever, false}); });
+        for_pieces(uses[i].of(all), [&](std::uint32_t piece) {
+          touches_.push_back({piece, event.first_use + i, kNever, false});
+        });
       }
       continue;
     }

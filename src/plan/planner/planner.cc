@@ -253,6 +253,7 @@ void Planner::finish() {
     while (pieces_.end_touch(position) <= absence.touch) ++position;
     absence.after = position;
     absence.blocks = std::min(absence.blocks, blocks_of(pieces_.touch(absence.touch).piece));
+    absence.return_from = absence.before;
   }
 }
 
@@ -297,7 +298,6 @@ void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::ve
   for (auto& touches : early_) touches.clear();
   for (const std::uint32_t index : order) {
     const Absence& absence = absences_[index];
-    if (!absence.needed) continue;
     const double lead = std::min(lead_ns[index], (absence.blocks + kAloneBlocks) * block_ns(absence.tier));
     std::uint64_t from = absence.before;
     while (from > absence.after + std::uint64_t{1} && start_ns_[absence.before] - start_ns_[from] < lead) --from;
@@ -309,17 +309,19 @@ void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::ve
 // the deadlines, as far as there is room. Times are those of an iteration without waits; the iteration repeats.
 void Planner::schedule() {
   const double total_ns = start_ns_[size_];
-  std::vector<std::uint32_t> order(absences_.size());
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < absences_.size(); ++i) {
+    if (absences_[i].needed) order.push_back(i);
+  }
   const auto due = [&](std::uint32_t i) { return absences_[i].before % size_; };
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return due(a) > due(b); });
-  std::vector<double> lead_ns(order.size(), 0);
+  std::vector<double> lead_ns(absences_.size(), 0);
   for (const Tier tier : {Tier::kHost, Tier::kFlash}) {
     double free_ns = 2 * total_ns;  // when the lane must have begun what comes after, in the time of the first turn
     for (const int turn : {0, 1}) {
       for (const std::uint32_t index : order) {
         const Absence& absence = absences_[index];
-        if (absence.tier != tier || !absence.needed) continue;
+        if (absence.tier != tier) continue;
         const double end_ns = start_ns_[due(index)] + total_ns * (1 - turn);
         free_ns = std::min(free_ns, end_ns) - absence.blocks * block_ns(tier);
         lead_ns[index] = end_ns - free_ns;
@@ -341,13 +343,12 @@ void Planner::schedule() {
   std::reverse(order.begin(), order.end());
   for (const std::uint32_t index : order) {
     Absence& absence = absences_[index];
-    absence.return_from = absence.before;
-    if (absence.needed) advance(absence, lead_ns[index] * (1 + kMarginShare) + kMarginBlocks * block_ns(absence.tier));
+    advance(absence, lead_ns[index] * (1 + kMarginShare) + kMarginBlocks * block_ns(absence.tier));
   }
   // What comes over the slow lane has the first choice of the room that is left.
   for (const Tier tier : {Tier::kFlash, Tier::kHost}) {
     for (const std::uint32_t index : order) {
-      if (absences_[index].tier == tier && absences_[index].needed) advance(absences_[index], total_ns);
+      if (absences_[index].tier == tier) advance(absences_[index], total_ns);
     }
   }
 }
