@@ -4,6 +4,7 @@
 managed tensors fails, not skips, while the extension is not built: a suite that skips everything looks green.
 """
 
+import os
 import shutil
 import tempfile
 
@@ -13,6 +14,10 @@ import runner
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: exhaustive; runs only when chosen with -m")
+    if not hasattr(config, "workerinput"):  # the process that starts the others, if there are any
+        results = tempfile.mkdtemp(prefix="ebb-results-")
+        os.environ["EBB_TEST_RESULTS"] = results
+        config.add_cleanup(lambda: shutil.rmtree(results, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(config, items):

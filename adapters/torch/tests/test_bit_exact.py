@@ -4,8 +4,6 @@ Budgets are fractions of the most bytes of tensors that the workload ever has, o
 asserts that memory stayed within the budget and that blocks really left and came back.
 """
 
-import json
-
 import pytest
 import runner
 import workloads
@@ -35,8 +33,7 @@ def check(flash, name, memory, block, policy, driver, steps=STEPS, timeout=180):
 
 
 def check_fraction(flash, name, fraction, policy, driver, timeout=180):
-    arguments = json.dumps({"name": name, "steps": STEPS})
-    peak = runner.peak_live_bytes("workloads:run", str(flash), arguments)
+    peak = runner.peak_live_bytes("workloads:run", flash, {"name": name, "steps": STEPS})
     block = 64 * KIB
     return check(flash, name, -(-peak // fraction // block) * block, block, policy, driver, timeout=timeout)
 
@@ -58,6 +55,18 @@ def test_fraction_of_the_peak(flash, name, fraction, policy, driver):
 @pytest.mark.parametrize("name,fraction,policy,driver", WHOLE)
 def test_fraction_of_the_peak_whole(flash, name, fraction, policy, driver):
     check_fraction(flash, name, fraction, policy, driver, timeout=900)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name,fraction", [(name, fraction) for name in workloads.FULL_SIZE for fraction in FRACTIONS])
+def test_full_size(flash, name, fraction):
+    """Whole models with the blocks and thresholds that a program gets by default."""
+    block = 2 * runner.MIB
+    arguments = {"name": name, "steps": STEPS, "full_size": True}
+    defaults = {"block": "2MiB", "managed_min": "64KiB"}
+    peak = runner.peak_live_bytes("workloads:run", flash, arguments, memory="12GiB", **defaults)
+    memory = -(-peak // fraction // block) * block
+    runner.compare("workloads:run", runner.options(flash, memory, **defaults), timeout=1800, **arguments)
 
 
 @pytest.mark.parametrize("name,blocks,block_kib,policy", [

@@ -54,32 +54,36 @@ def _images(batch, side, classes):
     return lambda: {"images": torch.randn(batch, 3, side, side), "labels": torch.randint(0, classes, (batch,))}
 
 
-def build_gpt2():
+def build_gpt2(vocabulary=512, length=64, width=192, layers=3, heads=4, batch=4):
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=512, n_positions=64, n_embd=192, n_layer=3, n_head=4))
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, n_positions=length, n_embd=width, n_layer=layers,
+                                       n_head=heads))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    return model, optimizer, _tokens(512, 4, 64), lambda batch: model(batch["ids"], labels=batch["ids"]).loss
+    return (model, optimizer, _tokens(vocabulary, batch, length),
+            lambda data: model(data["ids"], labels=data["ids"]).loss)
 
 
-def build_bert():
+def build_bert(vocabulary=1000, length=64, width=128, layers=3, heads=4, batch=4):
     from transformers import BertConfig, BertForMaskedLM
 
-    model = BertForMaskedLM(BertConfig(vocab_size=1000, hidden_size=128, num_hidden_layers=3, num_attention_heads=4,
-                                       intermediate_size=512, max_position_embeddings=64))
+    model = BertForMaskedLM(BertConfig(vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers,
+                                       num_attention_heads=heads, intermediate_size=4 * width,
+                                       max_position_embeddings=length))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    return model, optimizer, _tokens(1000, 4, 64), lambda batch: model(batch["ids"], labels=batch["ids"]).loss
+    return (model, optimizer, _tokens(vocabulary, batch, length),
+            lambda data: model(data["ids"], labels=data["ids"]).loss)
 
 
-def build_vit():
+def build_vit(side=64, patch=8, width=128, layers=3, heads=4, batch=4):
     from transformers import ViTConfig, ViTForImageClassification
 
     model = ViTForImageClassification(ViTConfig(
-        image_size=64, patch_size=8, hidden_size=128, num_hidden_layers=3, num_attention_heads=4,
-        intermediate_size=512, num_labels=10, hidden_dropout_prob=0.1))
+        image_size=side, patch_size=patch, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=4 * width, num_labels=10, hidden_dropout_prob=0.1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    return (model, optimizer, _images(4, 64, 10),
-            lambda batch: model(pixel_values=batch["images"], labels=batch["labels"]).loss)
+    return (model, optimizer, _images(batch, side, 10),
+            lambda data: model(pixel_values=data["images"], labels=data["labels"]).loss)
 
 
 def _classifier(model, batch, side, channels_last=False):
@@ -96,14 +100,14 @@ def build_resnet():
     return _classifier(ResNet(BasicBlock, [1, 1, 1, 1], num_classes=10), 8, 64)
 
 
-def build_resnet152():
+def build_resnet152(batch=4, side=64):
     from torchvision.models import resnet152
 
-    return _classifier(resnet152(num_classes=10), 4, 64, channels_last=True)
+    return _classifier(resnet152(num_classes=10), batch, side, channels_last=True)
 
 
 class Tagger(nn.Module):
-    def __init__(self, vocabulary=1000, width=192):
+    def __init__(self, vocabulary, width):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, width)
         self.lstm = nn.LSTM(width, width, num_layers=2, batch_first=True, bidirectional=True, dropout=0.2)
@@ -113,23 +117,22 @@ class Tagger(nn.Module):
         return self.head(self.lstm(self.embedding(ids))[0])
 
 
-def build_lstm():
-    model = Tagger()
+def build_lstm(vocabulary=1000, width=192, batch=8, length=32):
+    model = Tagger(vocabulary, width)
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3)
 
     def loss(batch):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # of the step before: reads all gradients
         return F.cross_entropy(model(batch["ids"]).flatten(0, 1), batch["ids"].flatten())
 
-    return model, optimizer, _tokens(1000, 8, 32), loss
+    return model, optimizer, _tokens(vocabulary, batch, length), loss
 
 
 class Recommender(nn.Module):
     """Two large embedding tables with sparse gradients and a small dense head."""
 
-    def __init__(self, rows=40000, width=32):
+    def __init__(self, rows, width):
         super().__init__()
-        self.rows = rows
         self.items = nn.Embedding(rows, width, sparse=True)
         self.bags = nn.EmbeddingBag(rows, width, mode="sum", sparse=True)
         self.head = nn.Sequential(nn.Linear(2 * width, 256), nn.ReLU(), nn.Linear(256, 1))
@@ -153,15 +156,15 @@ class Together:
             optimizer.step()
 
 
-def build_embedding():
-    model = Recommender()
+def build_embedding(rows=40000, width=32, batch=64):
+    model = Recommender(rows, width)
     optimizer = Together(torch.optim.SparseAdam(list(model.items.parameters()), lr=1e-2),
                          torch.optim.SGD(model.bags.parameters(), lr=1e-1),
                          torch.optim.AdamW(model.head.parameters(), lr=1e-3))
 
     def data():
-        return {"item": torch.randint(0, model.rows, (64,)), "history": torch.randint(0, model.rows, (64, 16)),
-                "label": torch.rand(64)}
+        return {"item": torch.randint(0, rows, (batch,)), "history": torch.randint(0, rows, (batch, 16)),
+                "label": torch.rand(batch)}
 
     def loss(batch):
         return F.binary_cross_entropy_with_logits(model(batch["item"], batch["history"]), batch["label"])
@@ -180,16 +183,16 @@ def _mlp(width, depth, **options):
     return model, optimizer, data, lambda batch: F.cross_entropy(model(batch["x"]), batch["y"])
 
 
-def build_mlp():
-    return _mlp(640, 4)
+def build_mlp(width=640, depth=4):
+    return _mlp(width, depth)
 
 
-def build_mlp_fused():
-    return _mlp(640, 4, fused=True)
+def build_mlp_fused(width=640, depth=4):
+    return _mlp(width, depth, fused=True)
 
 
-def build_mlp_foreach():
-    return _mlp(640, 4, foreach=True)
+def build_mlp_foreach(width=640, depth=4):
+    return _mlp(width, depth, foreach=True)
 
 
 def build_mixed():
@@ -214,14 +217,25 @@ def build_mixed():
 
 FAST = ("gpt2", "bert", "vit", "resnet", "lstm", "embedding", "mlp", "mlp_fused", "mlp_foreach", "mixed")
 SLOW = ("resnet152",)
+# As they are published or as people train them: 0.7 to 3.5 GiB of tensors.
+FULL_SIZE = {
+    "gpt2": {"vocabulary": 50257, "length": 256, "width": 768, "layers": 12, "heads": 12, "batch": 2},
+    "bert": {"vocabulary": 30522, "length": 128, "width": 768, "layers": 12, "heads": 12, "batch": 4},
+    "vit": {"side": 224, "patch": 16, "width": 768, "layers": 12, "heads": 12, "batch": 4},
+    "resnet152": {"batch": 4, "side": 224},
+    "lstm": {"vocabulary": 20000, "width": 1024, "batch": 8, "length": 64},
+    "embedding": {"rows": 2000000, "width": 64, "batch": 1024},
+    "mlp_fused": {"width": 4096, "depth": 12},
+    "mlp_foreach": {"width": 4096, "depth": 12},
+}
 
 
-def run(name, steps=5, seed=0, threads=None):
+def run(name, steps=5, seed=0, threads=None, full_size=False):
     """Trains `name`; the result is comparable with == between two runs."""
     if threads:
         torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    model, optimizer, data, loss_of = globals()[f"build_{name}"]()
+    model, optimizer, data, loss_of = globals()[f"build_{name}"](**(FULL_SIZE[name] if full_size else {}))
     model.train()
     batches = [data() for _ in range(2)]  # few, so that inputs live across steps as a cached data set's do
     losses = []
