@@ -69,15 +69,16 @@ def environment(extra=None, with_adapter=False):
     return env
 
 
-def run(argv, *, env=None, timeout, cgroup=None, on_record=None, interrupt_when=None):
+def run(argv, *, env=None, timeout, cgroup=None, on_record=None, interrupt_when=None, start=None):
     """Runs `argv` to its end. `cgroup`: a MemoryCgroup to run in. `on_record`: called with each JSON object as it
     comes. `interrupt_when`: called likewise; the first time it returns true the child gets one SIGINT, as from Ctrl-C.
-    Raises ChildError after `timeout` seconds; the exit code is the caller's to judge (Child.check).
+    `start`: makes the process in another way, with what is used here of subprocess.Popen. Raises ChildError after
+    `timeout` seconds; the exit code is the caller's to judge (Child.check).
     """
     argv = [str(word) for word in argv]
     command = cgroup.wrap(argv) if cgroup else argv
     started = time.monotonic()
-    process = subprocess.Popen(
+    process = start() if start else subprocess.Popen(
         command, env=env, text=True, errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, start_new_session=True)
     stderr_lines = []

@@ -1,17 +1,26 @@
 """Child: the program that every test runs in a process of its own, stock or managed.
 
     python child.py '{"target": "workloads:run", "arguments": {…}, "options": {…} or null}'
+    python child.py --serve FD          forks such a child for every request that comes in (forking.py)
 
 Imports the module, enables Ebbtide first if there are options, calls the function and prints one JSON object:
 `result`, `seconds`, and when managed `stats`. A function may print objects of its own on the way (`emit`). Errors are
 left to Python: traceback and exit code as in any program.
 """
 
+import atexit
 import importlib
 import json
+import os
 import signal
 import sys
 import time
+
+import forking
+
+# What the first step of a training would import, too.
+PRELOADED = ("torch", "torch._dynamo", "torchvision", "transformers.models.gpt2.modeling_gpt2",
+             "transformers.models.bert.modeling_bert", "transformers.models.vit.modeling_vit", "workloads", "scenarios")
 
 
 def emit(**record):
@@ -21,7 +30,15 @@ def emit(**record):
 def main():
     # A test run started in the background of a shell has Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    request = json.loads(sys.argv[1])
+    forked = sys.argv[1] == "--serve"
+    if forked:
+        for name in PRELOADED:
+            importlib.import_module(name)
+        request = forking.serve(int(sys.argv[2]))
+        if request is None:
+            return
+    else:
+        request = json.loads(sys.argv[1])
     options = request["options"]
     ebbtide = None
     if options is not None:
@@ -36,6 +53,9 @@ def main():
     if ebbtide is not None:
         record["stats"] = ebbtide.stats()
     emit(**record)
+    if forked:  # without the second and more that Python takes to free every module one by one
+        atexit._run_exitfuncs()
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Runner: how a test runs a function in a child process, stock or managed, and compares the two.
 
 Every child has a time limit. Managed children get their options through `ebbtide.enable`, drivers through the
-environment. The file with the processes themselves is bench/training/children.py.
+environment. The processes themselves: bench/training/children.py, forking.py.
 """
 
 import fcntl
@@ -15,10 +15,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "bench" / "training"))
 
 import children  # noqa: E402
+import forking  # noqa: E402
 from children import ChildError, run  # noqa: E402, F401
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MEASURE_LIMIT_S = 900
+FORKED = ("workloads", "scenarios")  # modules whose functions run in forked children
+DRIVERS = {"EBB_MEMORY_DRIVER", "EBB_FLASH_DRIVER"}  # what a forked child can be told by its environment
 
 
 def command(target, arguments, options):
@@ -31,9 +34,19 @@ def environment(extra=None):
     return children.environment({"PYTHONHASHSEED": "0", **(extra or {})}, with_adapter=True)
 
 
+def _start(target, arguments, options, timeout, env):
+    """Forked from a process with torch in it where the test is about tensors alone."""
+    argv = command(target, arguments, options)
+    start = None
+    if target.split(":")[0] in FORKED and set(env or {}) <= DRIVERS:
+        request = json.loads(argv[-1])
+        start = lambda: forking.Forked(forking.connect(argv[1], tuple(environment().items())), request, env or {})
+    return run(argv, env=environment(env), timeout=timeout, start=start).check()
+
+
 def stock(target, *, timeout=120, env=None, **arguments):
     """Runs `target` on stock PyTorch; returns the Child, which has ended with code 0."""
-    return run(command(target, arguments, None), env=environment(env), timeout=timeout).check()
+    return _start(target, arguments, None, timeout, env)
 
 
 def once(kind, key, make):
@@ -60,7 +73,7 @@ def stock_result(target, *, timeout=120, **arguments):
 def managed(target, options, *, timeout=180, env=None, **arguments):
     """Runs `target` under Ebbtide with `options`; returns the Child, which has ended with code 0."""
     __tracebackhide__ = True
-    return run(command(target, arguments, options), env=environment(env), timeout=timeout).check()
+    return _start(target, arguments, options, timeout, env)
 
 
 def options(flash, memory, *, block="64KiB", managed_min="1KiB", policy="foresight"):

@@ -107,7 +107,7 @@ def build_resnet152(batch=4, side=64):
 
 
 class Tagger(nn.Module):
-    def __init__(self, vocabulary, width):
+    def __init__(self, vocabulary=1000, width=192):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, width)
         self.lstm = nn.LSTM(width, width, num_layers=2, batch_first=True, bidirectional=True, dropout=0.2)
