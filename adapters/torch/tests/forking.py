@@ -1,9 +1,9 @@
 """Forking: children that start where torch has been imported already, which takes longer than most tests.
 
-One server per test process (child.py --serve) imports torch and the model libraries, nothing of ours, and forks once for
-every request; the child sets up its own output and session and goes on as if it had been started alone. For tests about
-tensors; what is about a process as a whole (its start, its exit, its memory) starts programs of its own. Used by one
-thread.
+One server per test process (child.py --serve) imports torch and the model libraries, nothing of ours, and forks once
+for every request; the child sets up its own output and session and goes on as if it had been started alone. It is for
+tests about tensors; what is about a process as a whole (its start, its exit, its memory) starts programs of its own.
+Used by one thread.
 """
 
 import atexit

@@ -131,7 +131,7 @@ def build_lstm(vocabulary=1000, width=192, batch=8, length=32):
 class Recommender(nn.Module):
     """Two large embedding tables with sparse gradients and a small dense head."""
 
-    def __init__(self, rows, width):
+    def __init__(self, rows=40000, width=32):
         super().__init__()
         self.items = nn.Embedding(rows, width, sparse=True)
         self.bags = nn.EmbeddingBag(rows, width, mode="sum", sparse=True)
