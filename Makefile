@@ -45,7 +45,7 @@ test: setup ## every suite; the last line is the total
 bench: setup ## the side-by-side benchmarks; takes long
 	@failed=0; for each in run prediction varying streams arrays allocators flash; do \
 		$(PYTHON) bench/$$each.py || failed=1; \
-	done; $(BUILD)/bench/bench_mirror || failed=1; exit $$failed
+	done; for each in mirror opencl; do $(BUILD)/bench/bench_$$each || failed=1; done; exit $$failed
 
 lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
 	@python3 tools/tidy

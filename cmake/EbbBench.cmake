@@ -13,6 +13,12 @@ if(TARGET ebb_mirror)
   set_target_properties(bench_mirror PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
 endif()
 
+# bench/opencl/: the same.
+add_executable(bench_opencl ${CMAKE_SOURCE_DIR}/bench/opencl/main.cc)
+target_link_libraries(bench_opencl PRIVATE ebb_driver_opencl ebb_flags)
+target_include_directories(bench_opencl SYSTEM PRIVATE ${OPENCL_INCLUDE_DIR})
+set_target_properties(bench_opencl PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+
 # bench/allocators/: the C++ side of bench/allocators.py.
 file(GLOB ebb_allocator_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/allocators/*.cc)
 if(ebb_allocator_sources)

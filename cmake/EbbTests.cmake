@@ -5,18 +5,20 @@
 #   tests/conformance/*.cc        every port implementation against one suite, label fast
 #   cli/test/*_test.cc            the parts of the command line, label fast
 #   tests/cuda/*.cc               the CUDA driver and its runtime, on the software driver in tests/cuda/soft
+#   tests/opencl/*.cc             the OpenCL driver, through the library in tests/opencl/layer
 find_package(GTest REQUIRED)
 find_package(rapidcheck QUIET)
 include(GoogleTest)
 
 function(ebb_gtest name)
-  cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "ENVIRONMENT" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ebb_flags ${ARG_LIBRARIES} $<TARGET_NAME_IF_EXISTS:rapidcheck>
                                         $<TARGET_NAME_IF_EXISTS:rapidcheck_gtest> GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   gtest_discover_tests(${name} TEST_PREFIX "${name}." NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES LABELS fast RUN_SERIAL ${ARG_SERIAL})
+                       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES LABELS fast RUN_SERIAL ${ARG_SERIAL}
+                                  ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
 
 function(ebb_fuzzer name)
@@ -110,6 +112,26 @@ set_target_properties(gpu_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINA
 foreach(program cuda_test cuda_fuzz)
   target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>")
 endforeach()
+
+# OpenCL through a layer: a library that stands between the driver and whatever OpenCL this machine has.
+file(GLOB opencl_layer CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/opencl/layer/*.cc)
+add_library(opencl_layer SHARED ${opencl_layer})
+target_include_directories(opencl_layer PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(opencl_layer SYSTEM PRIVATE ${OPENCL_INCLUDE_DIR})
+target_link_libraries(opencl_layer PRIVATE ebb_flags ${CMAKE_DL_LIBS})
+set_target_properties(opencl_layer PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+file(GLOB opencl_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/opencl/*.cc)
+if(NOT TARGET ebb_mirror)
+  list(FILTER opencl_tests EXCLUDE REGEX "/managed_test\\.cc$")
+endif()
+if(NOT TARGET ebb_array)
+  list(FILTER opencl_tests EXCLUDE REGEX "/(array|operators)_test\\.cc$")
+endif()
+# PoCL keeps what it compiled: not where its user's is.
+ebb_gtest(opencl_test ENVIRONMENT POCL_CACHE_DIR=${CMAKE_BINARY_DIR}/tests/pocl SOURCES ${opencl_tests}
+          LIBRARIES $<TARGET_NAME_IF_EXISTS:ebb_array> ebb ${CMAKE_DL_LIBS})
+target_compile_definitions(opencl_test PRIVATE EBB_OPENCL_LAYER="$<TARGET_FILE:opencl_layer>")
+add_dependencies(opencl_test opencl_layer)
 
 file(GLOB conformance CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*.cc)
 if(conformance)

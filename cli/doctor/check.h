@@ -36,6 +36,9 @@ Check check_memory();
 Check check_swap();
 Check check_processor();
 
+// checks_opencl.cc
+Check check_opencl();
+
 // checks_flash.cc
 Check check_io_uring();
 std::vector<Check> check_flash(const std::string& directory);

@@ -26,6 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kQuickLimit{5};
+constexpr std::chrono::seconds kDriverLimit{20};   // loading a driver may wake a GPU, or read a compiler from disk
 constexpr std::chrono::seconds kFlashLimit{15};    // a network file system may think for a while
 constexpr std::chrono::seconds kMeasureLimit{40};  // both directions end by themselves well before
 constexpr std::chrono::seconds kTrialLimit{30};
@@ -46,6 +47,8 @@ std::vector<CheckTask> list_tasks(const std::string& flash, bool quick) {
                                single("memlock", "locked memory", check_locked_memory),
                                single("processor", "processor", check_processor),
                                single("io_uring", "io_uring", check_io_uring)};
+  tasks.push_back(CheckTask{"opencl", "OpenCL", kDriverLimit, Verdict::kWarning,
+                            [] { return std::vector<Check>{check_opencl()}; }});
   tasks.push_back(CheckTask{"flash_directory", "flash directory", kFlashLimit, Verdict::kBlocking,
                             [flash] { return check_flash(flash); }});
   const auto where_usable = [flash](Check (*body)(const std::string&)) {

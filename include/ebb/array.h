@@ -42,6 +42,7 @@ struct Slice {
   std::optional<std::int64_t> start, stop, step;
 };
 
+class OpenClDevice;
 class TensorsAlong;
 
 class Array {
@@ -144,6 +145,12 @@ std::vector<T> Array::to_vector() const {
 // New arrays get their memory from `runtime` (null: from malloc again). Arrays that exist keep theirs, and keep their
 // runtime alive.
 void use_runtime(std::shared_ptr<Runtime> runtime);
+// Elementwise passes over at least `elements_min` elements run on this OpenCL device (ebb/opencl/device.h) where it
+// gives the bits of the CPU in arithmetic, comparisons and conversions, and the bounds of docs/array.md in functions;
+// other passes, reductions, and what the device has no memory for, on the CPU, as does everything in a forked child.
+// Null: all on the CPU again.
+inline constexpr std::int64_t kOpenClElementsMin = 1 << 18;
+void use_opencl(std::shared_ptr<OpenClDevice> device, std::int64_t elements_min = kOpenClElementsMin);
 // Threads that passes run on, the caller's included. 0: as many as this process may use.
 void set_array_threads(int threads);
 
@@ -157,6 +164,7 @@ struct ArrayStats {
   std::uint64_t passes = 0;     // passes over data since the start of the process
   std::uint64_t operators = 0;  // elementwise operators that ran in them
   std::uint64_t forced = 0;     // evaluations because an expression had reached a limit
+  std::uint64_t on_device = 0;  // of those passes: on an OpenCL device
 };
 ArrayStats array_stats();
 
@@ -169,8 +177,8 @@ struct CombineLimits {
 void set_combine_limits(const CombineLimits& limits);  // operators = 1: nothing is combined
 CombineLimits combine_limits();
 
-// The pass of a lazy elementwise expression as the source of a kernel `ebb_pass`, for a device; its arguments are
-// described in src/array/source/source.h. CUDA C is to be compiled with --fmad=false.
+// The pass of a lazy elementwise expression as the source of a kernel `ebb_pass`, for a device (use_opencl() runs it);
+// its arguments are described in src/array/source/source.h. CUDA C is to be compiled with --fmad=false.
 enum class Dialect : std::uint8_t { kOpenCl, kCuda };
 std::string kernel_source(const Array& a, Dialect dialect);
 

@@ -12,18 +12,12 @@ std::string ForeignMemory::complaint(const Runtime& runtime, std::span<const Acc
   for (const Access& access : accesses) {
     if (!known_ || runtime.manages(access.data)) continue;
     const auto begin = reinterpret_cast<std::uintptr_t>(access.data);
-    for (std::uintptr_t at = begin; at < begin + access.bytes;) {
-      Mapping mapping;
-      const bool there = map_.find(at, mapping) && mapping.readable;
-      if (there && (mapping.writable || !access.written)) {
-        at = mapping.end;
-        continue;
-      }
-      char text[128];
-      std::snprintf(text, sizeof text, "it %s %zu bytes at 0x%" PRIxPTR ", of which 0x%" PRIxPTR " cannot be: ",
-                    access.written ? "writes" : "reads", access.bytes, begin, at);
-      return text + map_.describe(at) + "; pass memory that is mapped so until the launch is over";
-    }
+    const std::string found = map_.complaint(begin, access.bytes, access.written);
+    if (found.empty()) continue;
+    char text[128];
+    std::snprintf(text, sizeof text, "it %s %zu bytes at 0x%" PRIxPTR ", of which ",
+                  access.written ? "writes" : "reads", access.bytes, begin);
+    return text + found + "; pass memory that is mapped so until the launch is over";
   }
   return "";
 }

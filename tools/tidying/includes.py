@@ -27,7 +27,8 @@ ALLOWED = {
     "drivers/linux": {"base", "port"},
     "drivers/uring": {"base", "port", "drivers/linux"},  # the flash file and what opening one takes
     "drivers/cuda": {"base", "port"},
-    "drivers/opencl": {"base", "port"},
+    # A device of its own, beside the tiers: what it implements is ebb/opencl.h.
+    "drivers/opencl": {"base", "port", "facade", "drivers/linux"},
     "sim": {"base", "port", "plan"},
     "array": {"facade", "base"},
     "adapters/torch": {"facade"},
@@ -45,7 +46,7 @@ EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers"}
 # Headers of a library to the only folders that may see it.
 SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conformance/")),
        (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),
-       (re.compile(r"^CL/"), ("src/drivers/opencl/",)),
+       (re.compile(r"^CL/"), ("src/drivers/opencl/", "tests/opencl/", "bench/opencl/")),
        (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("adapters/torch/",)),
        (re.compile(r"^(hwy|oneapi)/"), ("src/array/",)),
        (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/")),

@@ -1,5 +1,6 @@
 // evaluate(): brings a lazy node to memory: first what its expression needs from other passes, then its own pass.
 #include "array/node.h"
+#include "array/pass/device_pass.h"
 #include "array/pass/pass.h"
 #include "array/tad.h"
 
@@ -16,7 +17,7 @@ void run(const NodePtr& node) {
   if (node->kind == Kind::kReduce) {
     const NodePtr& input = node->inputs.front();
     reduce_pass(node->reduce, combine(input), input->shape->sizes, node->dims, target);
-  } else {
+  } else if (!device_pass(node, target)) {
     elementwise_pass(combine(node), target);
   }
   node->storage->take_from(*memory);
@@ -35,8 +36,8 @@ void evaluate(const NodePtr& node) {
 }  // namespace array
 
 ArrayStats array_stats() {
-  return {array::shape_cache_stats(), array::program_cache_stats(), array::tad_cache_stats(),
-          array::passes_run(),        array::operators_run(),       array::forced_evaluations()};
+  return {array::shape_cache_stats(), array::program_cache_stats(), array::tad_cache_stats(),  array::passes_run(),
+          array::operators_run(),     array::forced_evaluations(),  array::device_passes_run()};
 }
 
 }  // namespace ebb

@@ -92,7 +92,9 @@ class Writer {
       const Layout& layout = space_.layouts[k];
       body_ += std::string(", EBB_GLOBAL const ") + stored_name(source_.operands[k]->dtype()) + "* a" +
                number(static_cast<std::int64_t>(k));
-      if (!layout.linear && !layout.repeats) gathered.push_back(k);
+      using Reads = KernelSource::Reads;
+      source_.reads.push_back(layout.repeats ? Reads::kRepeated : layout.linear ? Reads::kInOrder : Reads::kGathered);
+      if (source_.reads.back() == Reads::kGathered) gathered.push_back(k);
     }
     body_ += ") {\n  const i64 i = EBB_INDEX;\n  if (i >= count) return;\n";
     if (gathered.empty()) return;

@@ -15,8 +15,11 @@ namespace ebb::array {
 // Arguments of the kernel `ebb_pass`, in this order: the count of elements (i64), a pointer to `layout` in its memory,
 // to the result in C order, and to each operand: to its element that lies lowest in memory.
 struct KernelSource {
+  // How element i of the result finds its operand: at i, at 0, or by the strides in `layout`.
+  enum class Reads : std::uint8_t { kInOrder, kRepeated, kGathered };
   std::string text;
   std::vector<NodePtr> operands;
+  std::vector<Reads> reads;          // of each operand
   std::vector<std::int64_t> layout;  // sizes; then of each operand that is gathered its first offset and strides
   ShapePtr result;
 };

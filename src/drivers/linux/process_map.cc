@@ -87,6 +87,33 @@ std::string ProcessMap::describe(std::uintptr_t address) const {
   return text;
 }
 
+// Pages of a mapping that lie beyond the end of its file kill who touches them, whatever the permissions. Shared memory
+// is not asked about: somebody's fault handler may be to serve it, and the question would be a touch.
+bool ProcessMap::past_end_of_file(const Mapping& mapping, std::uintptr_t last) const {
+  if (mapping.kind != Mapping::Kind::kFile) return false;
+  for (const char* shared : {"/memfd:", "/dev/shm/", "/SYSV"}) {
+    if (std::strncmp(mapping.name, shared, std::strlen(shared)) == 0) return false;
+  }
+  char byte = 0;
+  return page(last) == 0 && read_process(&byte, last, 1) == -1 && errno == EFAULT;
+}
+
+std::string ProcessMap::complaint(std::uintptr_t begin, std::size_t bytes, bool write) const {
+  for (std::uintptr_t at = begin; at < begin + bytes;) {
+    Mapping mapping;
+    const bool permitted = find(at, mapping) && mapping.readable && (mapping.writable || !write);
+    const std::uintptr_t end = permitted ? std::min(mapping.end, begin + bytes) : at;
+    if (permitted && !past_end_of_file(mapping, end - 1)) {
+      at = end;
+      continue;
+    }
+    char text[64];
+    std::snprintf(text, sizeof text, "0x%" PRIxPTR " cannot be: ", permitted ? end - 1 : at);
+    return text + describe(at) + (permitted ? ", beyond the end of the file" : "");
+  }
+  return "";
+}
+
 bool ProcessMap::find_in_text(std::uintptr_t address, Mapping& mapping) const {
   std::array<char, 8192> text;
   std::size_t held = 0;

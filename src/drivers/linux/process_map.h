@@ -2,8 +2,8 @@
 // with which permissions, and which of its pages are present. Nothing is remembered: mprotect tells nobody, so an
 // answer is asked for at each access.
 //
-// Any thread. No function but open() and describe() allocates. Kernels before 6.11 have no PROCMAP_QUERY (then
-// /proc/self/maps is read), those before 6.7 no PAGEMAP_SCAN (then /proc/self/pagemap is).
+// Any thread. No function but open(), describe() and complaint() allocates. Kernels before 6.11 have no PROCMAP_QUERY
+// (then /proc/self/maps is read), those before 6.7 no PAGEMAP_SCAN (then /proc/self/pagemap is).
 #pragma once
 
 #include <cstddef>
@@ -42,12 +42,16 @@ class ProcessMap {
   bool find(std::uintptr_t address, Mapping& mapping) const;
   // What is mapped there, for messages. Allocates.
   std::string describe(std::uintptr_t address) const;
+  // Why a thread that reads, or writes, these bytes would be killed: the first address that cannot be, and what is
+  // mapped there. Empty: it would not, at this moment. Allocates when there is something to say.
+  std::string complaint(std::uintptr_t begin, std::size_t bytes, bool write) const;
   // Categories of one page.
   std::uint64_t page(std::uintptr_t address) const;
   // Whether the first page is present, and for how many bytes that is so.
   bool present_run(std::uintptr_t begin, std::size_t bytes, std::size_t& run) const;
 
  private:
+  bool past_end_of_file(const Mapping& mapping, std::uintptr_t last) const;
   bool find_in_text(std::uintptr_t address, Mapping& mapping) const;
 
   FileDescriptor maps_;

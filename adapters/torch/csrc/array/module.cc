@@ -11,6 +11,7 @@
 
 #include "dlpack.h"
 #include "ebb/array.h"
+#include "ebb/opencl/device.h"
 #include "ebb/options.h"
 
 namespace py = pybind11;
@@ -74,6 +75,7 @@ py::dict stats() {
   d["passes"] = now.passes;
   d["operators"] = now.operators;
   d["forced"] = now.forced;
+  d["on_device"] = now.on_device;
   return d;
 }
 
@@ -263,6 +265,18 @@ PYBIND11_MODULE(_array, m) {
   m.def(
       "close_runtime", [] { ebb::use_runtime(nullptr); }, Release());
   m.def("set_threads", &ebb::set_array_threads);
+  m.def(
+      "use_opencl",
+      [](const std::string& device, std::int64_t elements_min) {
+        auto opened = ebb::OpenClDevice::open({.device = device});
+        std::string description = opened->description();
+        ebb::use_opencl(std::move(opened), elements_min);
+        return description;
+      },
+      Release());
+  m.def(
+      "use_cpu", [] { ebb::use_opencl(nullptr); }, Release());
+  m.attr("OPENCL_ELEMENTS_MIN") = ebb::kOpenClElementsMin;
   m.def("set_limits", [](std::uint32_t operators, std::uint32_t arguments, std::uint64_t bytes) {
     ebb::set_combine_limits({operators, arguments, bytes});
   });

@@ -60,8 +60,21 @@ def set_threads(threads: int) -> None:
     _array.set_threads(threads)
 
 
+def use_opencl(device: str = "", elements_min: int = _array.OPENCL_ELEMENTS_MIN) -> str:
+    """Elementwise passes of so many elements run on this OpenCL device (docs/opencl.md). Returns what that is.
+
+    `device` is a part of its name or platform, or its number; empty: the first that is no CPU, or else the first.
+    """
+    return _array.use_opencl(str(device), elements_min)
+
+
+def use_cpu() -> None:
+    """All passes run on the CPU again."""
+    _array.use_cpu()
+
+
 def stats() -> dict:
-    """Hits and misses of the caches, passes and operators that ran, evaluations that a limit forced."""
+    """Hits and misses of the caches, passes and operators that ran, there and on a device, forced evaluations."""
     return _array.stats()
 
 
