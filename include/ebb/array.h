@@ -164,7 +164,8 @@ ArrayStats array_stats();
 struct CombineLimits {
   std::uint32_t operators = 48;           // in one tree, shared parts counted as often as they are used
   std::uint32_t arguments = 12;           // arrays that it reads
-  std::uint64_t held_bytes = 256 * kMiB;  // memory of its arguments, from the second operator on
+  // Memory of its arguments, each counted once, from the second operator on. Four arrays of one size are always allowed.
+  std::uint64_t held_bytes = 256 * kMiB;
 };
 void set_combine_limits(const CombineLimits& limits);  // operators = 1: nothing is combined
 CombineLimits combine_limits();

@@ -2,12 +2,16 @@
 #include "array/node.h"
 
 #include <algorithm>
+#include <map>
 
 #include "array/kernels/kernel.h"
 
 namespace ebb {
 namespace array {
 namespace {
+
+// An expression of so many arrays of one size is never too large to be combined: a pass reads each of them once.
+constexpr std::uint64_t kArgumentsAlways = 4;
 
 std::mutex limits_mutex;
 CombineLimits limits_now;
@@ -31,12 +35,39 @@ void measure(Node& node) {
   for (const NodePtr& input : node.inputs) add_cost(node, *input);
 }
 
+void collect_held(const Node& node, std::map<const Storage*, std::uint64_t>& held) {
+  for (const NodePtr& input : node.inputs) {
+    if (!input->is_leaf()) {
+      collect_held(*input, held);
+    } else if (input->storage) {
+      std::uint64_t& bytes = held[input->storage.get()];
+      bytes = std::max<std::uint64_t>(bytes, input->shape->count * size_of(input->dtype()));
+    }
+  }
+}
+
+// What `held_bytes` counts as often as it is used is counted once here.
+bool holds_too_much(const Node& node, const CombineLimits& limits) {
+  if (node.operators <= 1 || node.held_bytes <= limits.held_bytes) return false;
+  std::map<const Storage*, std::uint64_t> held;
+  {
+    std::lock_guard lock(evaluation_mutex());  // another thread may be evaluating what is inside
+    collect_held(node, held);
+  }
+  std::uint64_t total = 0, largest = 0;
+  for (const auto& [storage, bytes] : held) {
+    total += bytes;
+    largest = std::max(largest, bytes);
+  }
+  return total > std::max(limits.held_bytes, kArgumentsAlways * largest);
+}
+
 // Evaluates lazy inputs, the most expensive first, until the expression is within the limits.
 void enforce_limits(Node& node) {
   const CombineLimits limits = combine_limits();
   measure(node);
   while (node.operators > limits.operators || node.arguments > limits.arguments ||
-         (node.operators > 1 && node.held_bytes > limits.held_bytes)) {
+         holds_too_much(node, limits)) {
     Node* heaviest = nullptr;
     NodePtr chosen;
     for (const NodePtr& input : node.inputs) {
