@@ -18,7 +18,7 @@ CombineLimits limits_now;
 
 // What one input adds to an expression.
 void add_cost(Node& node, const Node& input) {
-  if (!input.is_leaf()) {
+  if (!input.is_leaf() && !input.placed.load(std::memory_order_relaxed)) {
     node.operators += input.operators;
     node.arguments += input.arguments;
     node.held_bytes += input.held_bytes;
@@ -37,7 +37,7 @@ void measure(Node& node) {
 
 void collect_held(const Node& node, std::map<const Storage*, std::uint64_t>& held) {
   for (const NodePtr& input : node.inputs) {
-    if (!input->is_leaf()) {
+    if (!input->is_leaf() && !input->placed.load(std::memory_order_relaxed)) {
       collect_held(*input, held);
     } else if (input->storage) {
       std::uint64_t& bytes = held[input->storage.get()];
@@ -66,12 +66,12 @@ bool holds_too_much(const Node& node, const CombineLimits& limits) {
 void enforce_limits(Node& node) {
   const CombineLimits limits = combine_limits();
   measure(node);
-  while (node.operators > limits.operators || node.arguments > limits.arguments ||
-         holds_too_much(node, limits)) {
+  while (node.operators > limits.operators || node.arguments > limits.arguments || holds_too_much(node, limits)) {
     Node* heaviest = nullptr;
     NodePtr chosen;
     for (const NodePtr& input : node.inputs) {
-      if (input->is_leaf() || (heaviest != nullptr && input->operators <= heaviest->operators)) continue;
+      if (input->is_leaf() || input->placed.load() || (heaviest != nullptr && input->operators <= heaviest->operators))
+        continue;
       heaviest = input.get();
       chosen = input;
     }
@@ -82,28 +82,11 @@ void enforce_limits(Node& node) {
   }
 }
 
-void register_readers(const NodePtr& node) {
-  for (const NodePtr& input : node->inputs) {
-    if (!input->storage) continue;
-    Storage& storage = *input->storage;
-    std::lock_guard lock(storage.pending_mutex);
-    auto& pending = storage.pending;
-    if (pending.size() >= storage.pending_prune_at) {
-      std::erase_if(pending, [](const std::weak_ptr<Node>& weak) {
-        const NodePtr strong = weak.lock();
-        return strong == nullptr || strong->is_leaf();
-      });
-      storage.pending_prune_at = std::max<std::size_t>(64, 2 * pending.size());
-    }
-    pending.push_back(node);
-  }
-}
-
 NodePtr finish(NodePtr node) {
   node->ready.store(false, std::memory_order_relaxed);
   node->storage = std::make_shared<Storage>();  // without memory yet; those who will read it are noted here
   enforce_limits(*node);
-  register_readers(node);
+  for (const NodePtr& input : node->inputs) register_reader(node, input);
   return node;
 }
 
@@ -162,7 +145,7 @@ NodePtr new_elementwise(Op op, ShapePtr shape, std::vector<NodePtr> inputs) {
   node->op = op;
   // A part that is smaller than the result is computed once, not once per repetition.
   for (const NodePtr& input : inputs) {
-    if (!input->is_leaf() && input->shape->count != shape->count) evaluate(input);
+    if (!input->is_leaf() && !input->placed.load() && input->shape->count != shape->count) evaluate(input);
   }
   node->shape = std::move(shape);
   node->inputs = std::move(inputs);
@@ -182,6 +165,21 @@ NodePtr new_reduce(Reduce kind, ShapePtr shape, const Dims& dims, NodePtr input)
 NodePtr cast_to(const NodePtr& node, DType dtype) {
   if (node->dtype() == dtype) return node;
   return new_elementwise(Op::kCast, intern("astype", dtype, node->shape->sizes), {node});
+}
+
+void register_reader(const NodePtr& node, const NodePtr& input) {
+  if (!input->storage) return;
+  Storage& storage = *input->storage;
+  std::lock_guard lock(storage.pending_mutex);
+  auto& pending = storage.pending;
+  if (pending.size() >= storage.pending_prune_at) {
+    std::erase_if(pending, [](const std::weak_ptr<Node>& weak) {
+      const NodePtr strong = weak.lock();
+      return strong == nullptr || strong->is_leaf();
+    });
+    storage.pending_prune_at = std::max<std::size_t>(64, 2 * pending.size());
+  }
+  pending.push_back(node);
 }
 
 void evaluate_readers(Storage& storage) {

@@ -31,7 +31,7 @@ class Expression {
   // Depth is bounded by the limit on operators.
   void visit(const NodePtr& node) {
     if (numbers_.contains(node.get())) return;
-    if (node->is_leaf() || node->kind != Kind::kElementwise) {
+    if (node->is_operand()) {
       numbers_.emplace(node.get(), operand(node));
       return;
     }

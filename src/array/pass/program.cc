@@ -167,7 +167,7 @@ class Compiler {
 
 void collect(const NodePtr& node, std::vector<NodePtr>& found) {
   if (node->is_leaf()) return;
-  if (node->kind != Kind::kElementwise) {
+  if (node->is_operand()) {
     found.push_back(node);
     return;
   }
