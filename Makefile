@@ -43,6 +43,7 @@ test: setup ## every suite; the last line is the total
 	@$(PYTHON) tools/run_tests
 
 bench: setup ## the side-by-side benchmarks; takes long
+	@tools/bootstrap --bench
 	@failed=0; for each in run prediction varying streams arrays allocators flash; do \
 		$(PYTHON) bench/$$each.py || failed=1; \
 	done; $(BUILD)/bench/bench_mirror || failed=1; exit $$failed
