@@ -27,6 +27,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::size_t kWidth = 8;  // vectors: as many as calls pass in registers
 
+// Bytes from what is read to what is asked for: about as long as memory takes. Nothing is asked of an address that is
+// not there, so it may be beyond the end. Prefetchers of processors lose track of several arrays that are read by
+// turns.
+constexpr std::size_t kAhead = 4096;
+
 template <typename T>
 using D = hn::ScalableTag<T>;
 template <typename T>
@@ -49,6 +54,7 @@ V<T> load(const T* from, std::size_t i, std::size_t k) {
   const D<T> d;
   if constexpr (kMemory == Memory::kRepeated) return hn::Set(d, *from);
   const V<T> v = hn::LoadU(d, from + i + k * hn::Lanes(d));
+  hwy::Prefetch(from + i + k * hn::Lanes(d) + kAhead / sizeof(T));
   // Compilers turn the order of loads round, and prefetchers do not follow blocks that are read backwards.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   return v;
