@@ -43,6 +43,7 @@ test: setup ## every suite; the last line is the total
 	@$(PYTHON) tools/run_tests
 
 bench: setup ## the side-by-side benchmarks; takes long
+	@tools/bootstrap --bench
 	@failed=0; for each in run prediction varying streams arrays allocators flash; do \
 		$(PYTHON) bench/$$each.py || failed=1; \
 	done; for each in mirror opencl; do $(BUILD)/bench/bench_$$each || failed=1; done; exit $$failed

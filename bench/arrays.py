@@ -3,15 +3,17 @@
 
     bench/arrays.py [--elements N] [--rounds N] [--json]
 
-Contenders take turns by rounds in one process; reported are medians. "Single" are the same operators with combination
-switched off, each a pass of its own; both sides run the same kernels on the same threads. Every contender finds memory
-for its result that has been used before, so nobody pays for fresh pages: numexpr and torch.compile write into a given
-array, NumPy and ebbtide reuse what they freed (NumPy as far as malloc does). Results are compared before anything is
-timed, and compilers have compiled by then. The bandwidth of a pass is set beside a STREAM triad (McCalpin) compiled
-here with -O3 -march=native and as many threads. A peer that is not installed is named with the reason.
+Contenders take turns by rounds in one process; reported are medians, of times and of the quotients within a round.
+"Single" are the same operators with combination switched off, each a pass of its own; both sides run the same kernels
+on the same threads. Every contender finds memory for its result that has been used before, so nobody pays for fresh
+pages: numexpr and torch.compile write into a given array, NumPy and ebbtide reuse what they freed (NumPy as far as
+malloc does). Results are compared before anything is timed, and compilers have compiled by then. The bandwidth of a
+pass is set beside a STREAM triad (McCalpin) compiled here with -O3 -march=native, on as many threads, in its turn. A
+peer that is not installed is named with the reason.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import pathlib
@@ -34,51 +36,60 @@ from ebbtide import _array  # noqa: E402
 # The same text for NumPy, numexpr, torch and us, and the functions in it.
 EXPRESSIONS = ("2*a + 3*b", "a*b - 4.1*a", "sqrt(a*a + b*b)", "exp(-a*a)*b", "sin(a)*sin(a) + cos(b)")
 FUNCTIONS = ("sqrt", "exp", "sin", "cos")
-TRIAD = """#include <chrono>
-#include <cstdio>
-#include <vector>
-int main(int argc, char** argv) {
-  const long n = std::atol(argv[1]);
-  float *a = new float[n], *b = new float[n], *c = new float[n];
+TRIAD = """extern "C" void triad(float* a, const float* b, const float* c, long n) {
 #pragma omp parallel for
-  for (long i = 0; i < n; ++i) a[i] = 0, b[i] = 1, c[i] = 2;
-  double best = 1e9;
-  for (int round = 0; round < 10; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-#pragma omp parallel for
-    for (long i = 0; i < n; ++i) a[i] = b[i] + 3.0f * c[i];
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  std::printf("%g %g\\n", 3.0 * 4 * n / best, a[n / 2]);
+  for (long i = 0; i < n; ++i) a[i] = b[i] + 3.0f * c[i];
 }
 """
+# A contender's threads may spin for a while after its turn (OpenMP's do), which would be taken from the next one's.
+REST_S = 0.02
 
 
 def turns(contenders, rounds):
-    """Median seconds of each, taking turns; the first turn does not count."""
+    """Seconds of each in every round, taking turns; the first turn does not count."""
     times = {name: [] for name in contenders}
     for turn in range(rounds + 1):
         for name, run in contenders.items():
+            time.sleep(REST_S)
             start = time.perf_counter()
             run()
             if turn:
                 times[name].append(time.perf_counter() - start)
+    return times
+
+
+def medians(times):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def triad_bytes_per_s(elements):
-    with tempfile.TemporaryDirectory() as folder:
-        source, program = pathlib.Path(folder, "triad.cc"), pathlib.Path(folder, "triad")
-        source.write_text("#include <algorithm>\n#include <cstdlib>\n" + TRIAD, encoding="utf-8")
-        subprocess.run([os.environ.get("CXX", "c++"), "-O3", "-march=native", "-fopenmp", "-o", program, source],
-                       check=True)
-        done = subprocess.run([program, str(elements)], check=True, capture_output=True, text=True)
-        return float(done.stdout.split()[0])
+def ratio(times, above, below):
+    """The median over rounds of the quotient within a round: a machine that is slow for a while is so for both."""
+    return statistics.median(x / y for x, y in zip(times[above], times[below]))
+
+
+def triad_of_stream(elements, folder):
+    """McCalpin's triad as a function without arguments, on arrays like those of the other contenders."""
+    source, library = pathlib.Path(folder, "triad.cc"), pathlib.Path(folder, "triad.so")
+    source.write_text(TRIAD, encoding="utf-8")
+    subprocess.run([os.environ.get("CXX", "c++"), "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", "-o", library,
+                    source], check=True)
+    function = ctypes.CDLL(str(library)).triad
+    arrays = [np.full(elements, value, np.float32) for value in (0, 1, 2)]
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+
+    def run():
+        function(*pointers, ctypes.c_long(elements))
+        return arrays[0]
+
+    if not np.array_equal(run(), np.full(elements, 7, np.float32)):
+        raise SystemExit("the triad that was compiled computes something else")
+    return run
 
 
 def combination(elements, rounds):
     """Chains of operators with one operand, combined and one at a time."""
     x = xp.uniform((elements,), seed=1).evaluate()
+    b = xp.uniform((elements,), seed=2).evaluate()
     limits = _array.limits()
 
     def chain(length):
@@ -96,14 +107,16 @@ def combination(elements, rounds):
     for length in (2, 8):
         contenders[f"{length} combined"] = lambda n=length: chain(n).evaluate()
         contenders[f"{length} single"] = lambda n=length: single(n)
-    b = xp.uniform((elements,), seed=2).evaluate()
     contenders["triad"] = lambda: (x + 3.0 * b).evaluate()
-    seconds = turns(contenders, rounds)
-    triad = triad_bytes_per_s(elements)
-    ours = 3 * 4 * elements / seconds["triad"]
-    return {"seconds": seconds, "two": seconds["2 single"] / seconds["2 combined"],
-            "eight": seconds["8 single"] / seconds["8 combined"], "stream_triad_bytes_per_s": triad,
-            "our_triad_bytes_per_s": ours, "of_stream": ours / triad}
+    with tempfile.TemporaryDirectory() as folder:
+        contenders["STREAM's triad"] = triad_of_stream(elements, folder)
+        times = turns(contenders, rounds)
+    seconds = medians(times)
+    moved = 3 * 4 * elements
+    return {"times": times, "seconds": seconds, "two": ratio(times, "2 single", "2 combined"),
+            "eight": ratio(times, "8 single", "8 combined"),
+            "stream_triad_bytes_per_s": moved / seconds["STREAM's triad"],
+            "our_triad_bytes_per_s": moved / seconds["triad"], "of_stream": ratio(times, "STREAM's triad", "triad")}
 
 
 def compiled_by_torch(text, a, b):
@@ -115,7 +128,7 @@ def compiled_by_torch(text, a, b):
     exec(f"def function(a, b, out):\n    out.copy_({text})", scope)
     compiled = torch.compile(scope["function"], fullgraph=True, dynamic=False)
     s, t = torch.from_numpy(a), torch.from_numpy(b)
-    out = torch.empty_like(s)
+    out = torch.from_numpy(np.empty_like(a))  # on huge pages, as NumPy asks for them
 
     def run():
         compiled(s, t, out)
@@ -157,28 +170,44 @@ def expression(text, a, b, rounds, missing):
     return turns(found, rounds)
 
 
+def tables(results):
+    found = results["combination"]
+    yield [["combination", "ratio", "wanted"], ["two operators", f"{found['two']:.2f}", "1.9"],
+           ["chain of eight", f"{found['eight']:.2f}", "5"],
+           ["triad, of STREAM's", f"{found['of_stream']:.2f}", "0.85"]]
+    expressions = results["expressions"]
+    names = list(next(iter(expressions.values()))["seconds"])
+    rows = [["ms", *names, "best peer, to us"]]
+    for text, row in expressions.items():
+        rows.append([text, *(f"{row['seconds'][name] * 1e3:.1f}" for name in names),
+                     f"{row['best_peer']} {row['speedup']:.2f}x"])
+    yield rows
+
+
+def with_best_peer(times):
+    seconds = medians(times)
+    best = min((name for name in seconds if name != "ebbtide"), key=seconds.get)
+    return {"times": times, "seconds": seconds, "best_peer": best, "speedup": ratio(times, best, "ebbtide")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--elements", type=int, default=1 << 25, help="of every array, f32 (default 2^25)")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--json", action="store_true", help="print the raw results instead of tables")
     arguments = parser.parse_args()
     missing: dict = {}
     results = {"elements": arguments.elements, "combination": combination(arguments.elements, arguments.rounds)}
     rng = np.random.default_rng(1)
     a, b = (rng.random(arguments.elements, dtype=np.float32) for _ in range(2))
-    results["expressions"] = {text: expression(text, a, b, arguments.rounds, missing) for text in EXPRESSIONS}
+    results["expressions"] = {text: with_best_peer(expression(text, a, b, arguments.rounds, missing))
+                              for text in EXPRESSIONS}
     results["missing"] = missing
     if arguments.json:
         print(json.dumps(results, indent=1))
         return 0
-    found = results["combination"]
-    print_table([["combination", "ratio", "wanted"], ["two operators", f"{found['two']:.2f}", "1.9"],
-                 ["chain of eight", f"{found['eight']:.2f}", "5"],
-                 ["triad, of STREAM's", f"{found['of_stream']:.2f}", "0.85"]])
-    names = list(next(iter(results["expressions"].values())))
-    print_table([["ms", *names], *([text, *(f"{seconds[name] * 1e3:.1f}" for name in names)]
-                                   for text, seconds in results["expressions"].items())])
+    for rows in tables(results):
+        print_table(rows)
     for name, reason in missing.items():
         print(f"{name}: {reason}")
     return 0

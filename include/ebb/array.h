@@ -43,6 +43,7 @@ struct Slice {
 };
 
 class OpenClDevice;
+class Stream;
 class TensorsAlong;
 
 class Array {
@@ -62,6 +63,11 @@ class Array {
 
   // Runs what is still only an expression. Idempotent; if it throws, the array is as before and may be tried again.
   const Array& evaluate() const;
+  // The same in a stream, without waiting: the passes are queued as launches that declare what they use, which is
+  // fetched ahead of their turn. Expressions go on from the array meanwhile; only who needs its values waits:
+  // evaluate(), data(), item(), views, or a write to memory that is still read. If a launch fails, the stream tells so,
+  // and the array is lazy again.
+  const Array& evaluate(Stream& stream) const;
   // The first element, after evaluate(); elements are strides() apart. Owned by the array and its views.
   const void* data() const;
   template <typename T>
@@ -170,9 +176,11 @@ ArrayStats array_stats();
 
 // Limits on what one expression may collect before its operands are evaluated. For tests and for tuning.
 struct CombineLimits {
-  std::uint32_t operators = 48;           // in one tree, shared parts counted as often as they are used
-  std::uint32_t arguments = 12;           // arrays that it reads
-  std::uint64_t held_bytes = 256 * kMiB;  // memory of its arguments, from the second operator on
+  std::uint32_t operators = 48;  // in one tree, shared parts counted as often as they are used
+  std::uint32_t arguments = 12;  // arrays that it reads
+  // Memory of its arguments, each counted once, from the second operator on. Four arrays of one size are always
+  // allowed.
+  std::uint64_t held_bytes = 256 * kMiB;
 };
 void set_combine_limits(const CombineLimits& limits);  // operators = 1: nothing is combined
 CombineLimits combine_limits();

@@ -149,9 +149,9 @@ void run_tasks(std::int64_t count, const std::function<void(std::int64_t)>& task
   if (job.failure) std::rethrow_exception(job.failure);
 }
 
-void run_pass(const PassAccesses& accesses, std::int64_t count, const std::function<void(std::int64_t)>& task) {
+void run_announced(const PassAccesses& accesses, const std::function<void()>& body) {
   const Announced announced(accesses);
-  run_tasks(count, task);
+  body();
 }
 
 }  // namespace array

@@ -21,9 +21,9 @@ struct PassAccesses {
   std::shared_ptr<Runtime> runtime;
 };
 
+// Calls body() while what it touches is announced.
+void run_announced(const PassAccesses& accesses, const std::function<void()>& body);
 // Calls task(0) … task(count - 1) and waits for all. The first exception of a task is thrown after the others ended.
-void run_pass(const PassAccesses& accesses, std::int64_t count, const std::function<void(std::int64_t)>& task);
-// The same without declared memory.
 void run_tasks(std::int64_t count, const std::function<void(std::int64_t)>& task);
 
 }  // namespace ebb::array

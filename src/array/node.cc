@@ -2,6 +2,7 @@
 #include "array/node.h"
 
 #include <algorithm>
+#include <map>
 
 #include "array/kernels/kernel.h"
 
@@ -9,12 +10,15 @@ namespace ebb {
 namespace array {
 namespace {
 
+// An expression of so many arrays of one size is never too large to be combined: a pass reads each of them once.
+constexpr std::uint64_t kArgumentsAlways = 4;
+
 std::mutex limits_mutex;
 CombineLimits limits_now;
 
 // What one input adds to an expression.
 void add_cost(Node& node, const Node& input) {
-  if (!input.is_leaf()) {
+  if (!input.is_leaf() && !input.placed.load(std::memory_order_relaxed)) {
     node.operators += input.operators;
     node.arguments += input.arguments;
     node.held_bytes += input.held_bytes;
@@ -31,16 +35,43 @@ void measure(Node& node) {
   for (const NodePtr& input : node.inputs) add_cost(node, *input);
 }
 
+void collect_held(const Node& node, std::map<const Storage*, std::uint64_t>& held) {
+  for (const NodePtr& input : node.inputs) {
+    if (!input->is_leaf() && !input->placed.load(std::memory_order_relaxed)) {
+      collect_held(*input, held);
+    } else if (input->storage) {
+      std::uint64_t& bytes = held[input->storage.get()];
+      bytes = std::max<std::uint64_t>(bytes, input->shape->count * size_of(input->dtype()));
+    }
+  }
+}
+
+// What `held_bytes` counts as often as it is used is counted once here.
+bool holds_too_much(const Node& node, const CombineLimits& limits) {
+  if (node.operators <= 1 || node.held_bytes <= limits.held_bytes) return false;
+  std::map<const Storage*, std::uint64_t> held;
+  {
+    std::lock_guard lock(evaluation_mutex());  // another thread may be evaluating what is inside
+    collect_held(node, held);
+  }
+  std::uint64_t total = 0, largest = 0;
+  for (const auto& [storage, bytes] : held) {
+    total += bytes;
+    largest = std::max(largest, bytes);
+  }
+  return total > std::max(limits.held_bytes, kArgumentsAlways * largest);
+}
+
 // Evaluates lazy inputs, the most expensive first, until the expression is within the limits.
 void enforce_limits(Node& node) {
   const CombineLimits limits = combine_limits();
   measure(node);
-  while (node.operators > limits.operators || node.arguments > limits.arguments ||
-         (node.operators > 1 && node.held_bytes > limits.held_bytes)) {
+  while (node.operators > limits.operators || node.arguments > limits.arguments || holds_too_much(node, limits)) {
     Node* heaviest = nullptr;
     NodePtr chosen;
     for (const NodePtr& input : node.inputs) {
-      if (input->is_leaf() || (heaviest != nullptr && input->operators <= heaviest->operators)) continue;
+      if (input->is_leaf() || input->placed.load() || (heaviest != nullptr && input->operators <= heaviest->operators))
+        continue;
       heaviest = input.get();
       chosen = input;
     }
@@ -51,28 +82,11 @@ void enforce_limits(Node& node) {
   }
 }
 
-void register_readers(const NodePtr& node) {
-  for (const NodePtr& input : node->inputs) {
-    if (!input->storage) continue;
-    Storage& storage = *input->storage;
-    std::lock_guard lock(storage.pending_mutex);
-    auto& pending = storage.pending;
-    if (pending.size() >= storage.pending_prune_at) {
-      std::erase_if(pending, [](const std::weak_ptr<Node>& weak) {
-        const NodePtr strong = weak.lock();
-        return strong == nullptr || strong->is_leaf();
-      });
-      storage.pending_prune_at = std::max<std::size_t>(64, 2 * pending.size());
-    }
-    pending.push_back(node);
-  }
-}
-
 NodePtr finish(NodePtr node) {
   node->ready.store(false, std::memory_order_relaxed);
   node->storage = std::make_shared<Storage>();  // without memory yet; those who will read it are noted here
   enforce_limits(*node);
-  register_readers(node);
+  for (const NodePtr& input : node->inputs) register_reader(node, input);
   return node;
 }
 
@@ -131,7 +145,7 @@ NodePtr new_elementwise(Op op, ShapePtr shape, std::vector<NodePtr> inputs) {
   node->op = op;
   // A part that is smaller than the result is computed once, not once per repetition.
   for (const NodePtr& input : inputs) {
-    if (!input->is_leaf() && input->shape->count != shape->count) evaluate(input);
+    if (!input->is_leaf() && !input->placed.load() && input->shape->count != shape->count) evaluate(input);
   }
   node->shape = std::move(shape);
   node->inputs = std::move(inputs);
@@ -151,6 +165,21 @@ NodePtr new_reduce(Reduce kind, ShapePtr shape, const Dims& dims, NodePtr input)
 NodePtr cast_to(const NodePtr& node, DType dtype) {
   if (node->dtype() == dtype) return node;
   return new_elementwise(Op::kCast, intern("astype", dtype, node->shape->sizes), {node});
+}
+
+void register_reader(const NodePtr& node, const NodePtr& input) {
+  if (!input->storage) return;
+  Storage& storage = *input->storage;
+  std::lock_guard lock(storage.pending_mutex);
+  auto& pending = storage.pending;
+  if (pending.size() >= storage.pending_prune_at) {
+    std::erase_if(pending, [](const std::weak_ptr<Node>& weak) {
+      const NodePtr strong = weak.lock();
+      return strong == nullptr || strong->is_leaf();
+    });
+    storage.pending_prune_at = std::max<std::size_t>(64, 2 * pending.size());
+  }
+  pending.push_back(node);
 }
 
 void evaluate_readers(Storage& storage) {

@@ -2,7 +2,9 @@
 //
 // Shared by the Arrays and nodes that refer to it. Immutable, but for the one step from lazy to evaluated, which
 // happens under evaluation_mutex(): memory is set, inputs are dropped, `ready` is stored; a reader that has seen
-// `ready` may read the rest. A code generator can walk it: `op` and `inputs` of lazy nodes, `shape`, and leaves.
+// `ready` may read the rest. A node whose pass is in a stream is lazy still, but `placed`: it has its memory, so the
+// expressions of others end at it; what happens next is settled by who evaluates it. A code generator can walk it: `op`
+// and `inputs` of lazy nodes, `shape`, and leaves.
 #pragma once
 
 #include <array>
@@ -19,6 +21,7 @@
 namespace ebb::array {
 
 struct Node;
+class QueuedPass;
 using NodePtr = std::shared_ptr<Node>;
 
 enum class Kind : std::uint8_t { kMemory, kScalar, kElementwise, kReduce };
@@ -37,12 +40,16 @@ struct Node {
   Reduce reduce = Reduce::kSum;
   Dims dims;  // that are reduced, sorted
   std::vector<NodePtr> inputs;
+  std::atomic<bool> placed{false};
+  std::shared_ptr<QueuedPass> queued;  // set while placed; has the inputs
 
   // What an expression through this node comes to, when built: see CombineLimits.
   std::uint32_t operators = 0, arguments = 0;
   std::uint64_t held_bytes = 0;
 
   bool is_leaf() const { return ready.load(std::memory_order_acquire); }
+  // Whether an expression reads its memory instead of going on to its inputs.
+  bool is_operand() const { return is_leaf() || kind != Kind::kElementwise || placed.load(std::memory_order_acquire); }
   DType dtype() const { return shape->dtype; }
   const std::byte* data() const {
     return kind == Kind::kScalar ? scalar.data()
@@ -64,9 +71,14 @@ NodePtr new_reduce(Reduce kind, ShapePtr shape, const Dims& dims, NodePtr input)
 NodePtr cast_to(const NodePtr& node, DType dtype);  // itself if it has the type
 
 void evaluate(const NodePtr& node);
+// Queues what the node needs, and returns; whoever calls evaluate() waits for it.
+void evaluate(const NodePtr& node, Stream& stream);
 // Evaluates what lazily reads this memory, before it is written.
 void evaluate_readers(Storage& storage);
 std::atomic<std::uint64_t>& forced_evaluations();
+
+// `node` reads the memory of `input`, lazily or in a stream.
+void register_reader(const NodePtr& node, const NodePtr& input);
 
 inline Array wrap(NodePtr node) { return Array(std::move(node)); }
 inline const Node& ready_node(const Array& array) { return *array.evaluate().node(); }

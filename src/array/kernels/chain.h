@@ -1,5 +1,6 @@
 // Chains: operators whose values stay in vector registers of the processor from a load to a store. A combined operator
-// of cheap arithmetic is then bound by memory and not by the trips of its intermediate values through the cache.
+// of arithmetic and vector functions is then bound by memory, which arrives while functions are computed, and not by
+// the trips of its intermediate values through the cache.
 //
 // A chain is a list of steps on one accumulator, which is eight vectors wide; each step ends in a jump to the next
 // with the accumulator in registers (threaded code). Steps are chosen for this processor when looked up; pure.

@@ -7,7 +7,12 @@
 // clang-format on
 
 #include <hwy/cache_control.h>
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
 
 #include "array/kernels/chain.h"
 
@@ -18,7 +23,14 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+#include "array/kernels/functions.inc"
+
 constexpr std::size_t kWidth = 8;  // vectors: as many as calls pass in registers
+
+// Bytes from what is read to what is asked for: about as long as memory takes. Nothing is asked of an address that is
+// not there, so it may be beyond the end. Prefetchers of processors lose track of several arrays that are read by
+// turns.
+constexpr std::size_t kAhead = 4096;
 
 template <typename T>
 using D = hn::ScalableTag<T>;
@@ -32,13 +44,20 @@ Run<T> run_of(const ChainStep* step) {
   return reinterpret_cast<Run<T>>(step->run);
 }
 
-// The k-th of the vectors at element i.
+// What a step reads, and the k-th of its vectors at element i.
+template <typename T>
+const T* data_of(const ChainStep* step) {
+  return static_cast<const T*>(step->data);
+}
 template <typename T, Memory kMemory>
-V<T> load(const ChainStep* step, std::size_t i, std::size_t k) {
+V<T> load(const T* from, std::size_t i, std::size_t k) {
   const D<T> d;
-  const T* from = static_cast<const T*>(step->data);
   if constexpr (kMemory == Memory::kRepeated) return hn::Set(d, *from);
-  return hn::LoadU(d, from + i + k * hn::Lanes(d));
+  const V<T> v = hn::LoadU(d, from + i + k * hn::Lanes(d));
+  hwy::Prefetch(from + i + k * hn::Lanes(d) + kAhead / sizeof(T));
+  // Compilers turn the order of loads round, and prefetchers do not follow blocks that are read backwards.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return v;
 }
 
 template <typename T, bool kStreamed>
@@ -53,10 +72,22 @@ void put(V<T> v, const ChainStep* step, std::size_t i, std::size_t k) {
 }
 
 template <typename T, Memory kMemory>
+HWY_INLINE void load_and_go(const ChainStep* s, std::size_t i) {
+  const T* const from = data_of<T>(s);
+  const V<T> v0 = load<T, kMemory>(from, i, 0);
+  const V<T> v1 = load<T, kMemory>(from, i, 1);
+  const V<T> v2 = load<T, kMemory>(from, i, 2);
+  const V<T> v3 = load<T, kMemory>(from, i, 3);
+  const V<T> v4 = load<T, kMemory>(from, i, 4);
+  const V<T> v5 = load<T, kMemory>(from, i, 5);
+  const V<T> v6 = load<T, kMemory>(from, i, 6);
+  const V<T> v7 = load<T, kMemory>(from, i, 7);
+  run_of<T>(s + 1)(s + 1, i, v0, v1, v2, v3, v4, v5, v6, v7);
+}
+
+template <typename T, Memory kMemory>
 void load_step(const ChainStep* s, std::size_t i, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>, V<T>) {
-  run_of<T>(s + 1)(s + 1, i, load<T, kMemory>(s, i, 0), load<T, kMemory>(s, i, 1), load<T, kMemory>(s, i, 2),
-                   load<T, kMemory>(s, i, 3), load<T, kMemory>(s, i, 4), load<T, kMemory>(s, i, 5),
-                   load<T, kMemory>(s, i, 6), load<T, kMemory>(s, i, 7));
+  load_and_go<T, kMemory>(s, i);
 }
 
 template <typename T, bool kStreamed>
@@ -86,10 +117,44 @@ void unary_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V<
 template <typename T, typename F, Memory kMemory>
 void binary_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V<T> v3, V<T> v4, V<T> v5, V<T> v6,
                  V<T> v7) {
-  run_of<T>(s + 1)(s + 1, i, F::apply(v0, load<T, kMemory>(s, i, 0)), F::apply(v1, load<T, kMemory>(s, i, 1)),
-                   F::apply(v2, load<T, kMemory>(s, i, 2)), F::apply(v3, load<T, kMemory>(s, i, 3)),
-                   F::apply(v4, load<T, kMemory>(s, i, 4)), F::apply(v5, load<T, kMemory>(s, i, 5)),
-                   F::apply(v6, load<T, kMemory>(s, i, 6)), F::apply(v7, load<T, kMemory>(s, i, 7)));
+  const T* const from = data_of<T>(s);
+  v0 = F::apply(v0, load<T, kMemory>(from, i, 0));
+  v1 = F::apply(v1, load<T, kMemory>(from, i, 1));
+  v2 = F::apply(v2, load<T, kMemory>(from, i, 2));
+  v3 = F::apply(v3, load<T, kMemory>(from, i, 3));
+  v4 = F::apply(v4, load<T, kMemory>(from, i, 4));
+  v5 = F::apply(v5, load<T, kMemory>(from, i, 5));
+  v6 = F::apply(v6, load<T, kMemory>(from, i, 6));
+  v7 = F::apply(v7, load<T, kMemory>(from, i, 7));
+  run_of<T>(s + 1)(s + 1, i, v0, v1, v2, v3, v4, v5, v6, v7);
+}
+
+// Elements outside of the range of the function are rare, and computed one by one.
+template <typename T, class F>
+HWY_NOINLINE void mended_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V<T> v3, V<T> v4, V<T> v5,
+                              V<T> v6, V<T> v7) {
+  const D<T> d;
+  run_of<T>(s + 1)(s + 1, i, mended<F>(d, v0), mended<F>(d, v1), mended<F>(d, v2), mended<F>(d, v3), mended<F>(d, v4),
+                   mended<F>(d, v5), mended<F>(d, v6), mended<F>(d, v7));
+}
+
+template <typename T, class F>
+bool all_in_range(V<T> v0, V<T> v1, V<T> v2, V<T> v3) {
+  const D<T> d;
+  return hn::AllTrue(d, hn::And(hn::And(is_in_range<F>(d, v0), is_in_range<F>(d, v1)),
+                                hn::And(is_in_range<F>(d, v2), is_in_range<F>(d, v3))));
+}
+
+template <typename T, class F>
+void function_step(const ChainStep* s, std::size_t i, V<T> v0, V<T> v1, V<T> v2, V<T> v3, V<T> v4, V<T> v5, V<T> v6,
+                   V<T> v7) {
+  const D<T> d;
+  if (all_in_range<T, F>(v0, v1, v2, v3) && all_in_range<T, F>(v4, v5, v6, v7)) [[likely]] {
+    run_of<T>(s + 1)(s + 1, i, F::vector(d, v0), F::vector(d, v1), F::vector(d, v2), F::vector(d, v3), F::vector(d, v4),
+                     F::vector(d, v5), F::vector(d, v6), F::vector(d, v7));
+  } else {
+    mended_step<T, F>(s, i, v0, v1, v2, v3, v4, v5, v6, v7);
+  }
 }
 
 // The larger; x if it is NaN, else y if that is.
@@ -132,6 +197,15 @@ Run<T> find_apply(Op op, Memory memory) {
     case Op::kDivide: return find_binary<T, Divide>(memory);
     case Op::kMaximum: return find_binary<T, Maximum>(memory);
     case Op::kMinimum: return find_binary<T, Minimum>(memory);
+    case Op::kExp: return function_step<T, Exp>;
+    case Op::kLog: return function_step<T, Log>;
+    case Op::kLog2: return function_step<T, Log2>;
+    case Op::kLog10: return function_step<T, Log10>;
+    case Op::kSin: return function_step<T, Sin>;
+    case Op::kCos: return function_step<T, Cos>;
+    case Op::kTanh: return function_step<T, Tanh>;
+    case Op::kAtan: return function_step<T, Atan>;
+    case Op::kSigmoid: return function_step<T, Sigmoid>;
     default: return nullptr;
   }
 }
@@ -159,11 +233,7 @@ template <typename T, Memory kMemory>
 void run_all(const ChainStep* s, std::size_t n) {
   static_assert(kPad % (kWidth * hn::MaxLanes(D<T>())) == 0);
   const std::size_t width = kWidth * hn::Lanes(D<T>());
-  for (std::size_t i = 0; i < n; i += width) {
-    run_of<T>(s + 1)(s + 1, i, load<T, kMemory>(s, i, 0), load<T, kMemory>(s, i, 1), load<T, kMemory>(s, i, 2),
-                     load<T, kMemory>(s, i, 3), load<T, kMemory>(s, i, 4), load<T, kMemory>(s, i, 5),
-                     load<T, kMemory>(s, i, 6), load<T, kMemory>(s, i, 7));
-  }
+  for (std::size_t i = 0; i < n; i += width) load_and_go<T, kMemory>(s, i);
 }
 
 template <typename T>

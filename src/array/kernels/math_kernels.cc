@@ -1,7 +1,4 @@
-// Functions of f32 and f64 tiles: Highway's vector versions where their error is known (at most 4 ULP), the C library's
-// for the rest, and for every element outside of the range for which Highway promises that.
-//
-// Whether an element takes one or the other depends on nothing but its value, so results do not depend on tiling.
+// Functions of f32 and f64 tiles: vector versions of some (functions.inc), the C library's of the rest.
 // clang-format off: the order matters to Highway
 #include "array/kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -24,37 +21,18 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <typename T>
-constexpr bool kIsF32 = sizeof(T) == 4;
+#include "array/kernels/functions.inc"
 
-// low <= x <= high: where the vector version is used; `zero`: also for zeros.
-template <typename T>
-struct Range {
-  T low, high;
-};
-
-// F: static Range<T> range<T>(); static V vector(d, x); static T scalar(T).
+// F: a function of functions.inc.
 template <typename T, typename F>
 void vector_loop(const void* a, const void*, const void*, void* out, std::size_t n) {
   const hn::ScalableTag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
   const T* x = static_cast<const T*>(a);
   T* o = static_cast<T*>(out);
-  const auto low = hn::Set(d, F::template range<T>().low);
-  const auto high = hn::Set(d, F::template range<T>().high);
-  const auto inside = hn::Set(d, F::template range<T>().low / 2 + F::template range<T>().high / 2);
-  alignas(64) T original[64 / sizeof(T)];
-  for (std::size_t i = 0; i < n; i += lanes) {
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
     const auto v = hn::LoadU(d, x + i);
-    const auto known = hn::And(hn::Ge(v, low), hn::Le(v, high));
-    const bool all = hn::AllTrue(d, known);
-    if (!all) hn::Store(v, d, original);
-    hn::StoreU(F::vector(d, hn::IfThenElse(known, v, inside)), d, o + i);
-    if (all) continue;
-    for (std::size_t j = 0; j < lanes; ++j) {
-      const T value = original[j];
-      if (!(value >= F::template range<T>().low && value <= F::template range<T>().high)) o[i + j] = F::scalar(value);
-    }
+    const bool all = hn::AllTrue(d, is_in_range<F>(d, v));
+    hn::StoreU(all ? F::vector(d, v) : mended<F>(d, v), d, o + i);
   }
 }
 
@@ -73,48 +51,7 @@ void scalar_loop2(const void* a, const void* b, const void*, void* out, std::siz
   for (std::size_t i = 0; i < n; ++i) o[i] = F::apply(x[i], y[i]);
 }
 
-template <typename T>
-constexpr Range<T> positive_range() {
-  return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
-}
-template <typename T>
-constexpr Range<T> symmetric_range(double f32, double f64) {
-  return {static_cast<T>(kIsF32<T> ? -f32 : -f64), static_cast<T>(kIsF32<T> ? f32 : f64)};
-}
-
 // clang-format off
-struct Exp { template <class T> static constexpr Range<T> range() { return symmetric_range<T>(86, 700); }
-  template <class D, class V> static V vector(D d, V x) { return hn::Exp(d, x); }
-  template <class T> static T scalar(T x) { return std::exp(x); } };
-struct Log { template <class T> static constexpr Range<T> range() { return positive_range<T>(); }
-  template <class D, class V> static V vector(D d, V x) { return hn::Log(d, x); }
-  template <class T> static T scalar(T x) { return std::log(x); } };
-struct Log2 { template <class T> static constexpr Range<T> range() { return positive_range<T>(); }
-  template <class D, class V> static V vector(D d, V x) { return hn::Log2(d, x); }
-  template <class T> static T scalar(T x) { return std::log2(x); } };
-struct Log10 { template <class T> static constexpr Range<T> range() { return positive_range<T>(); }
-  template <class D, class V> static V vector(D d, V x) { return hn::Log10(d, x); }
-  template <class T> static T scalar(T x) { return std::log10(x); } };
-struct Sin { template <class T> static constexpr Range<T> range() { return symmetric_range<T>(30000, 30000); }
-  template <class D, class V> static V vector(D d, V x) { return hn::Or(hn::Sin(d, x), hn::And(hn::SignBit(d),
-      hn::IfThenElseZero(hn::Eq(x, hn::Zero(d)), x))); }
-  template <class T> static T scalar(T x) { return std::sin(x); } };
-struct Cos { template <class T> static constexpr Range<T> range() { return symmetric_range<T>(30000, 30000); }
-  template <class D, class V> static V vector(D d, V x) {  // exact at 0, which the reduction by multiples of pi misses
-    return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, hn::TFromD<D>{1}), hn::Cos(d, x)); }
-  template <class T> static T scalar(T x) { return std::cos(x); } };
-struct Tanh { template <class T> static constexpr Range<T> range() { return symmetric_range<T>(80, 300); }
-  template <class D, class V> static V vector(D d, V x) { return hn::Tanh(d, x); }
-  template <class T> static T scalar(T x) { return std::tanh(x); } };
-struct Atan { template <class T> static constexpr Range<T> range() { return symmetric_range<T>(1e6, 1e6); }
-  template <class D, class V> static V vector(D d, V x) { return hn::Atan(d, x); }
-  template <class T> static T scalar(T x) { return std::atan(x); } };
-struct Sigmoid { template <class T> static constexpr Range<T> range() { return symmetric_range<T>(86, 700); }
-  template <class D, class V> static V vector(D d, V x) {
-    const auto one = hn::Set(d, hn::TFromD<D>{1});
-    return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x)))); }
-  template <class T> static T scalar(T x) { return T{1} / (T{1} + std::exp(-x)); } };
-
 struct Exp2 { template <class T> static T apply(T x) { return std::exp2(x); } };
 struct Expm1 { template <class T> static T apply(T x) { return std::expm1(x); } };
 struct Log1p { template <class T> static T apply(T x) { return std::log1p(x); } };

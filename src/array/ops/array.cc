@@ -77,8 +77,8 @@ Array Array::copy() const {
   const auto shape = array::intern("copy", dtype(), this->shape());
   const auto node = array::new_memory(shape);
   std::lock_guard lock(array::evaluation_mutex());
-  array::elementwise_pass(array::combine(node_),
-                          {static_cast<std::byte*>(node->storage->data), shape, node->storage.get()});
+  array::run(array::make_elementwise_pass(array::combine(node_),
+                                          {static_cast<std::byte*>(node->storage->data), shape, node->storage.get()}));
   return array::wrap(node);
 }
 
@@ -105,7 +105,7 @@ void Array::assign(const Array& value) {
   if (source.node()->storage == node_->storage) source = source.copy();
   std::lock_guard lock(array::evaluation_mutex());
   auto* const data = const_cast<std::byte*>(node_->data());
-  array::elementwise_pass(array::combine(source.node()), {data, node_->shape, node_->storage.get()});
+  array::run(array::make_elementwise_pass(array::combine(source.node()), {data, node_->shape, node_->storage.get()}));
 }
 
 }  // namespace ebb

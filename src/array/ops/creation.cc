@@ -30,8 +30,8 @@ Array filled(const char* who, const Dims& shape, NodePtr scalar) {
   const auto info = array::intern(who, scalar->dtype(), shape);
   const NodePtr node = array::new_memory(info);
   std::lock_guard lock(array::evaluation_mutex());
-  array::elementwise_pass(array::combine(scalar),
-                          {static_cast<std::byte*>(node->storage->data), info, node->storage.get()});
+  array::run(array::make_elementwise_pass(array::combine(scalar),
+                                          {static_cast<std::byte*>(node->storage->data), info, node->storage.get()}));
   return array::wrap(node);
 }
 

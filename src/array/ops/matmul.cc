@@ -119,7 +119,7 @@ void multiply_batches(const Array& a, const Array& b, const Array& result, const
   for (std::int64_t size : batch) count *= size;
   const std::int64_t bytes = product.rows * product.columns * static_cast<std::int64_t>(size_of(product.dtype));
   auto* const out = const_cast<std::byte*>(result.node()->data());
-  array::run_pass(accesses.finish(), 1, [&](std::int64_t) {
+  array::run_announced(accesses.announced(), [&] {
     for (std::int64_t i = 0; i < count; ++i) {
       const Matrix left = matrix_at(a, batch, i), right = matrix_at(b, batch, i);
       if (multiply_onednn(left, right, out + i * bytes, product)) continue;

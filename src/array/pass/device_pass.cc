@@ -166,8 +166,7 @@ bool device_pass(const NodePtr& node, const Target& target) {
     device = in_use().device;
   }
   if (!device->usable()) return false;
-  Expression expression;
-  expression.visit(node);
+  const Expression expression(node);
   if (!is_exact_for(device->info(), expression)) return false;
   const KernelSource source = generate(node, Dialect::kOpenCl);
   std::shared_ptr<Runtime> runtime;

@@ -1,7 +1,7 @@
 // evaluate(): brings a lazy node to memory: first what its expression needs from other passes, then its own pass.
-#include "array/node.h"
+#include "array/pass/evaluate.h"
+
 #include "array/pass/device_pass.h"
-#include "array/pass/pass.h"
 #include "array/tad.h"
 
 namespace ebb {
@@ -9,28 +9,56 @@ namespace array {
 namespace {
 
 // Nothing of the node changes before its pass has succeeded: an exception leaves it lazy.
-void run(const NodePtr& node) {
+void run_now(const NodePtr& node) {
   if (node->is_leaf()) return;
-  for (const NodePtr& needed : needed_first(node)) run(needed);
-  const auto memory = allocate_storage(static_cast<std::size_t>(node->shape->count) * size_of(node->dtype()));
+  for (const NodePtr& needed : needed_first(node)) run_now(needed);
+  const StoragePtr memory = new_storage(*node);
   const Target target{static_cast<std::byte*>(memory->data), node->shape, memory.get()};
-  if (node->kind == Kind::kReduce) {
-    const NodePtr& input = node->inputs.front();
-    reduce_pass(node->reduce, combine(input), input->shape->sizes, node->dims, target);
-  } else if (!device_pass(node, target)) {
-    elementwise_pass(combine(node), target);
+  if (node->kind == Kind::kReduce || !device_pass(node, target)) {
+    run(make_pass(node, combine(elementwise_part(node)), *memory));
   }
   node->storage->take_from(*memory);
-  node->inputs.clear();
-  node->ready.store(true, std::memory_order_release);
+  become_ready(*node);
 }
 
 }  // namespace
 
+StoragePtr new_storage(const Node& node) {
+  return allocate_storage(static_cast<std::size_t>(node.shape->count) * size_of(node.dtype()));
+}
+
+Pass make_pass(const NodePtr& node, Combined combined, const Storage& memory) {
+  Target target{static_cast<std::byte*>(memory.data), node->shape, &memory};
+  if (node->kind != Kind::kReduce) return make_elementwise_pass(std::move(combined), std::move(target));
+  const Dims& sizes = node->inputs.front()->shape->sizes;
+  return make_reduce_pass(node->reduce, std::move(combined), sizes, node->dims, std::move(target));
+}
+
+std::shared_ptr<QueuedPass> unfinished(const NodePtr& node, const Runtime* ordered) {
+  if (node->is_leaf()) return nullptr;
+  if (node->queued != nullptr) {
+    if (!node->queued->over()) return node->queued->runtime() == ordered ? nullptr : node->queued;
+    const bool succeeded = node->queued->succeeded();
+    node->inputs = node->queued->take_inputs();
+    node->queued.reset();
+    if (succeeded) become_ready(*node);
+    node->placed.store(false, std::memory_order_release);
+    if (succeeded) return nullptr;
+  }
+  for (const NodePtr& needed : needed_first(node)) {
+    if (auto found = unfinished(needed, ordered); found != nullptr) return found;
+  }
+  return nullptr;
+}
+
 void evaluate(const NodePtr& node) {
-  if (node->is_leaf()) return;
-  std::lock_guard lock(evaluation_mutex());
-  run(node);
+  while (!node->is_leaf()) {
+    std::unique_lock lock(evaluation_mutex());
+    const auto pending = unfinished(node, nullptr);
+    if (pending == nullptr) return run_now(node);
+    lock.unlock();  // a kernel before it may evaluate arrays
+    pending->wait();
+  }
 }
 
 }  // namespace array

@@ -100,11 +100,14 @@ class Compiler {
   int input(std::size_t i, std::size_t k) const { return order_.value(order_.operators[i]->inputs[k]); }
   std::size_t inputs(std::size_t i) const { return order_.operators[i]->inputs.size(); }
 
+  // A product of a value with itself, which needs it in one place only.
+  bool is_square(std::size_t i) const { return order_.operators[i]->op == Op::kMultiply && input(i, 0) == input(i, 1); }
+
   // Whether the next operator finds all that anybody wants of this one in the accumulator.
   bool is_used_up_by_next(std::size_t i) const {
     const std::vector<int>& users = users_[operands_ + i];
-    return joins_next(i) && users.size() == 1 && users.front() == static_cast<int>(i) + 1 &&
-           input(i + 1, 0) == operands_ + static_cast<int>(i);
+    return joins_next(i) && users.front() == static_cast<int>(i) + 1 && users.back() == users.front() &&
+           input(i + 1, 0) == operands_ + static_cast<int>(i) && (users.size() == 1 || is_square(i + 1));
   }
 
   std::uint16_t take() { return static_cast<std::uint16_t>(operands_ + registers_.take()); }
@@ -116,10 +119,11 @@ class Compiler {
       program_.chains.push_back({types_[i], {}});
     }
     std::vector<ChainOp>& ops = program_.chains.back().ops;
-    const Op op = order_.operators[i]->op;
+    const Op op = is_square(i) ? Op::kSquare : order_.operators[i]->op;
     const bool is_there = goes_on && input(i, 0) == operands_ + static_cast<int>(i) - 1;
     if (!is_there) ops.push_back({StepKind::kLoad, op, place_[input(i, 0)]});
-    ops.push_back({StepKind::kApply, op, inputs(i) > 1 ? place_[input(i, 1)] : std::uint16_t{0}});
+    const bool has_right = inputs(i) > 1 && op != Op::kSquare;
+    ops.push_back({StepKind::kApply, op, has_right ? place_[input(i, 1)] : std::uint16_t{0}});
     if (is_used_up_by_next(i)) return;
     place_[operands_ + i] = take();
     ops.push_back({StepKind::kStore, op, place_[operands_ + i]});
@@ -163,7 +167,7 @@ class Compiler {
 
 void collect(const NodePtr& node, std::vector<NodePtr>& found) {
   if (node->is_leaf()) return;
-  if (node->kind != Kind::kElementwise) {
+  if (node->is_operand()) {
     found.push_back(node);
     return;
   }
@@ -179,8 +183,7 @@ std::vector<NodePtr> needed_first(const NodePtr& root) {
 }
 
 Combined combine(const NodePtr& root) {
-  Expression order;
-  order.visit(root);
+  Expression order(root);
   const Key key = form(order);
   auto program = cache().get(key, [&] {
     Program made = Compiler(order).compile();

@@ -48,9 +48,9 @@ struct Combined {
   std::vector<NodePtr> operands;
 };
 
-// The elementwise expression that ends in `root`; everything else that it needs must have been evaluated.
+// The elementwise expression that ends in `root`; everything else that it needs must have memory.
 Combined combine(const NodePtr& root);
-// Lazy nodes inside the expression of `root` that are no elementwise operators: they run before it.
+// Lazy nodes inside the expression of `root` that it reads: their passes come before its own.
 std::vector<NodePtr> needed_first(const NodePtr& root);
 CacheStats program_cache_stats();
 

@@ -195,14 +195,14 @@ class Fold {
 };
 
 // Every task reduces whole outputs.
-void run_whole(const Fold& fold, const Plan& plan, const Target& target, const PassAccesses& accesses) {
+void run_whole(const Fold& fold, const Plan& plan, const Target& target, const TaskRunner& runner) {
   const bool is_rows = plan.inner == 1;
   const std::int64_t per_task =
       is_rows ? std::clamp<std::int64_t>(kTaskElements / std::max<std::int64_t>(plan.reduced, 1), 1, kColumns)
               : std::min(plan.inner, kColumns);
   const std::int64_t parts = is_rows ? 1 : (plan.inner + per_task - 1) / per_task;
   const std::int64_t tasks = is_rows ? (plan.outer + per_task - 1) / per_task : plan.outer * parts;
-  run_pass(accesses, tasks, [&](std::int64_t task) {
+  runner(tasks, [&](std::int64_t task) {
     const std::int64_t o = is_rows ? task * per_task : task / parts;
     const std::int64_t i0 = is_rows ? 0 : task % parts * per_task;
     const std::int64_t end = is_rows ? std::min(plan.outer, o + per_task) : std::min(plan.inner, i0 + per_task);
@@ -219,11 +219,11 @@ void run_whole(const Fold& fold, const Plan& plan, const Target& target, const P
 }
 
 // Few outputs: every task reduces a chunk of each, and the chunks are added in their order.
-void run_split(const Fold& fold, const Plan& plan, const Target& target, const PassAccesses& accesses) {
+void run_split(const Fold& fold, const Plan& plan, const Target& target, const TaskRunner& runner) {
   const auto outputs = static_cast<std::size_t>(plan.outer * plan.inner);
   const std::size_t stride = outputs * fold.words();
   std::vector<std::uint64_t> partial(stride * static_cast<std::size_t>(plan.chunks));
-  run_pass(accesses, plan.outer * plan.chunks, [&](std::int64_t task) {
+  runner(plan.outer * plan.chunks, [&](std::int64_t task) {
     const std::int64_t o = task / plan.chunks, chunk = task % plan.chunks;
     const std::int64_t r0 = chunk * plan.chunk, r1 = std::min(plan.reduced, r0 + plan.chunk);
     std::uint64_t* const here = partial.data() + static_cast<std::size_t>(chunk) * stride +
@@ -243,8 +243,10 @@ void run_split(const Fold& fold, const Plan& plan, const Target& target, const P
 
 }  // namespace
 
-void reduce_pass(Reduce kind, const Combined& combined, const Dims& sizes, const Dims& dims, const Target& target) {
-  if (target.shape->count == 0) return;
+Pass make_reduce_pass(Reduce kind, Combined combined, const Dims& sizes, const Dims& dims, Target target) {
+  AccessList accesses(combined.program->identity * 31 + static_cast<std::uint64_t>(kind), "array reduction");
+  const std::uint32_t operators = combined.program->operators;
+  if (target.shape->count == 0) return {std::move(accesses), 0, operators, nullptr};
   const Plan plan = make_plan(sizes, dims);
   std::vector<Dims> strides;
   for (const NodePtr& operand : combined.operands) {
@@ -253,20 +255,21 @@ void reduce_pass(Reduce kind, const Combined& combined, const Dims& sizes, const
     for (int d : plan.order) ordered.push_back(natural[d]);
     strides.push_back(std::move(ordered));
   }
-  Space space = make_space(plan.sizes, std::move(strides));
-  AccessList accesses(combined.program->identity * 31 + static_cast<std::uint64_t>(kind), "array reduction");
+  const Space space = make_space(plan.sizes, std::move(strides));
   for (std::size_t k = 0; k < combined.operands.size(); ++k) {
     const Node& node = *combined.operands[k];
     accesses.add(node.storage.get(), node.data(), *node.shape, space.layouts[k].linear, false);
   }
   accesses.add(target.storage, target.data, *target.shape, false, true);
-  const Fold fold(kind, combined, plan, space);
-  if (plan.chunks > 1) {
-    run_split(fold, plan, target, accesses.finish());
-  } else {
-    run_whole(fold, plan, target, accesses.finish());
-  }
-  count_pass(combined.program->operators);
+  const auto run = [=](std::int64_t, std::int64_t, const TaskRunner& runner) {
+    const Fold fold(kind, combined, plan, space);
+    if (plan.chunks > 1) {
+      run_split(fold, plan, target, runner);
+    } else {
+      run_whole(fold, plan, target, runner);
+    }
+  };
+  return {std::move(accesses), 1, operators, run};
 }
 
 }  // namespace ebb::array

@@ -150,7 +150,7 @@ class Writer {
 
   void apply(const Node& node) {
     const DType dtype = node.dtype();
-    const int index = static_cast<int>(expression_.operands.size()) + expression_.operator_index.at(&node);
+    const int index = expression_.value(node);
     const std::string type = type_of(dtype);
     if (is_natural(dtype)) {
       body_ += "  const " + type + " " + value(index) + " = " + call(node) + ";\n";
@@ -173,8 +173,7 @@ class Writer {
 }  // namespace
 
 KernelSource generate(const NodePtr& root, Dialect dialect) {
-  Expression expression;
-  expression.visit(root);
+  const Expression expression(root);
   return Writer(expression, root->shape).write(dialect);
 }
 

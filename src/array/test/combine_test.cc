@@ -100,12 +100,25 @@ TEST(Combine, ALongUpdateLoopHoldsNothing) {
   for (int i = 0; i < 1000; ++i) x += ones({1000});
   EXPECT_GT(array_stats().forced, forced);
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(1000, 1000.0f));
-  set_combine_limits({1000, 1000, 16 * kKiB});  // by bytes: the sum of three arrays of 4000 is too much at the fifth
+  set_combine_limits({1000, 1000, 20 * kKiB});  // by bytes: a sum of six arrays of 4000 is too much
+  std::vector<Array> terms;
+  for (int i = 0; i < 40; ++i) terms.push_back(full({1000}, 1000.0));
   Array y = zeros({1000});
   const std::uint64_t passes = array_stats().passes;
-  for (int i = 0; i < 40; ++i) y += x;
-  EXPECT_GT(array_stats().passes, passes + 8);
+  for (const Array& term : terms) y += term;
+  EXPECT_GE(array_stats().passes, passes + 7);
   EXPECT_EQ(y.to_vector<float>()[999], 40000.0f);
+}
+
+TEST(Combine, LargeArraysAreCombinedAllTheSame) {
+  const KeepLimits keep;
+  set_combine_limits({48, 12, 1000});  // less than one array
+  const Array a = uniform({4096}, 1).evaluate(), b = uniform({4096}, 2).evaluate(), c = uniform({4096}, 3).evaluate();
+  const std::uint64_t before = array_stats().passes, forced = array_stats().forced;
+  sqrt(a * a + b * b - a * b + square(a - b)).evaluate();  // two arrays, however often they are used
+  sum((a - b) * (b - c) * (c - a)).evaluate();
+  EXPECT_EQ(array_stats().passes, before + 2);
+  EXPECT_EQ(array_stats().forced, forced);
 }
 
 TEST(Combine, SharedPartsAreComputedOnce) {
@@ -115,6 +128,21 @@ TEST(Combine, SharedPartsAreComputedOnce) {
   const std::uint64_t before = array_stats().operators;
   total.evaluate();
   EXPECT_EQ(array_stats().operators, before + 3);
+}
+
+TEST(Combine, PartsWrittenDownTwiceAreComputedOnce) {
+  const Array x = uniform({64}, 2).evaluate(), y = uniform({64}, 3).evaluate();
+  const auto operators_of = [](const Array& a) {
+    const std::uint64_t before = array_stats().operators;
+    a.evaluate();
+    return array_stats().operators - before;
+  };
+  EXPECT_EQ(operators_of(sin(x * 2.0) * sin(x * 2.0) + sin(x * 2.0)), 4u);
+  EXPECT_EQ(operators_of((x - y) / (y - x)), 3u);
+  EXPECT_EQ(operators_of(x.astype(DType::kF64) + x.astype(DType::kF64) * 3.0), 3u);
+  const Array signs = 1.0 / (x * -0.0) - 1.0 / (x * 0.0);  // the zeros are not the same number
+  EXPECT_EQ(operators_of(signs), 5u);
+  EXPECT_EQ(signs.to_vector<float>()[0], -std::numeric_limits<float>::infinity());
 }
 
 TEST(Combine, WritingThroughAViewKeepsWhatWasReadBefore) {
