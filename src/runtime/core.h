@@ -111,6 +111,12 @@ class Core {
   // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
   std::uint32_t extents_wanted() const;
   void set_extents(std::uint32_t count, bool more_to_come);
+  // A frame worth making before it is needed, or none; the driver has its memory created, for which it need not hold
+  // the lock, and says what came of it.
+  bool wants_frame_ahead() const;
+  FrameIndex begin_frame_ahead() { return wants_frame_ahead() ? frames_.begin_ahead() : FrameIndex::none(); }
+  void end_frame_ahead(FrameIndex frame, Status status) { frames_.end_ahead(frame, status); }
+
 
   // The part of the budget that small allocations take, and the part that is kept free for them, which is no less. They
   // may be made once over_budget() is false: as many frames have left.
