@@ -146,11 +146,13 @@ class Session:
         self.ended = True
         code = _FAILED
         try:
-            from . import trace
+            from . import accumulate, trace
 
             self.recorder.__exit__(None, None, None)
             self.fake_mode.__exit__(None, None, None)
-            report = {"error": problem} if problem else trace.write(self)
+            accumulate.in_place(self.recorder)
+            write = trace.write_guide if os.environ.get("EBB_WHATIF_GUIDE") else trace.write
+            report = {"error": problem} if problem else write(self)
             with open(os.path.join(self.folder, "report.json"), "w", encoding="utf-8") as file:
                 json.dump(report, file)
             code = _FAILED if report.get("error") else 0
