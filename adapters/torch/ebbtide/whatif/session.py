@@ -5,7 +5,8 @@ without an optimizer is inference: there a repetition ends with a call of the sa
 After the last step that is wanted the process is left at once, before the program can go on to save or to evaluate.
 
 One session a process, on the thread that imported torch. Settings, from the environment: EBB_WHATIF names the folder
-that takes trace.jsonl and report.json, EBB_WHATIF_STEPS how many steps to take.
+that takes trace.jsonl and report.json, EBB_WHATIF_STEPS how many steps to take; if EBB_WHATIF_GUIDE is set, there will
+be a guide.jsonl instead of the trace.
 """
 
 import atexit
