@@ -60,7 +60,7 @@ void FramePool::end_ahead(FrameIndex frame, Status status) {
   if (status != Status::kOk) {
     absent_.push_back(frame);
     --created_;
-    if (created_ > 0) limit_ = created_;
+    if (status == Status::kNoMemory && created_ > 0) limit_ = created_;  // as in take()
   } else if (over()) {
     destroy(frame);
   } else {
