@@ -38,6 +38,8 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="tiny models and one round, to see that it works")
     parser.add_argument("--with-swap", action="store_true",
                         help="also stock PyTorch on kernel swap; makes and removes a swap file, needs root")
+    parser.add_argument("--with-guide", action="store_true",
+                        help="also the managed run with a guide for its first two steps (ebb run --guide)")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of tables")
     parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
     arguments = parser.parse_args()

@@ -75,6 +75,9 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--record", run.record, "Write a trace of one iteration, for ebb plan and ebb sim")
       ->type_name("FILE[.gz|.zst]")
       ->envname("EBB_RECORD");
+  command->add_option("--guide", run.guide, "Plan the first steps by this trace of them; it is made if it is not there")
+      ->type_name("FILE[.gz|.zst]")
+      ->envname("EBB_GUIDE");
   command->add_option("--block", run.block, "Unit of residency, a power of two [2MiB]")
       ->type_name("SIZE")
       ->envname("EBB_BLOCK");

@@ -147,7 +147,7 @@ def ebb_binary():
     raise ChildError(f"{candidates[0]} is missing: build it with `make`, or name one in EBB_BINARY")
 
 
-def ebb_run(argv, *, memory, flash=None, policy=None, record=None, **options):
+def ebb_run(argv, *, memory, flash=None, policy=None, record=None, guide=None, **options):
     """`ebb run --memory … -- argv`: returns (Child, summary); the summary has every counter of ebb/stats.h as a key."""
     with tempfile.TemporaryDirectory(prefix="ebb-summary-") as folder:
         summary_path = os.path.join(folder, "summary.json")
@@ -155,6 +155,7 @@ def ebb_run(argv, *, memory, flash=None, policy=None, record=None, **options):
         command += ["--flash", str(flash)] if flash else []
         command += ["--policy", policy] if policy else []
         command += ["--record", record] if record else []
+        command += ["--guide", guide] if guide else []
         child = run([*command, "--", *argv], **options)
         child.check()
         try:

@@ -8,6 +8,7 @@ import contextlib
 import pathlib
 import statistics
 import sys
+import tempfile
 
 import children
 from children import ChildError, MemoryCgroup, format_size
@@ -36,8 +37,8 @@ def _stock(script, cgroup=None):
     return children.run(script, env=children.environment(), timeout=TIMEOUT_S, cgroup=cgroup).check(), None
 
 
-def _ebbtide(script, memory, flash):
-    child, summary = children.ebb_run(script, memory=memory, flash=flash, env=children.environment(),
+def _ebbtide(script, memory, flash, guide=None):
+    child, summary = children.ebb_run(script, memory=memory, flash=flash, guide=guide, env=children.environment(),
                                       timeout=TIMEOUT_S)
     return child, summary
 
@@ -66,6 +67,10 @@ def training(name, arguments, progress):
     }
     result = {"model": name, "peak_bytes": peak, "budget_bytes": budget, "notes": [], "contenders": {}}
     with contextlib.ExitStack() as stack:
+        if arguments.with_guide:
+            guide = stack.enter_context(tempfile.TemporaryDirectory(prefix="ebb-guide-")) + "/guide.jsonl.gz"
+            label = f"ebb run --guide, {arguments.share:.0%} of the peak"
+            runs[label] = lambda: _ebbtide(script, budget, arguments.flash, guide)
         if arguments.with_swap:
             baseline, _ = _stock(script_of(name, 1, arguments.quick))
             limit = budget + baseline.find("baseline_rss_bytes")

@@ -1,5 +1,4 @@
-// See whatif_command.h. Everything that the user gave is checked before the program starts. What the program prints is
-// kept aside: its numbers are made up, and only if it fails do its last lines tell why.
+// See whatif_command.h. Everything that the user gave is checked before the program starts.
 #include "plan/whatif_command.h"
 
 #include <fmt/format.h>
@@ -23,6 +22,7 @@
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "plan/follow_program.h"
 #include "plan/policy.h"
 #include "plan/whatif_report.h"
 #include "python_package.h"
@@ -33,16 +33,12 @@
 #include "trace/reader.h"
 #include "trace/writer.h"
 
-extern char** environ;
-
 namespace ebb::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFailedCode = 1;
-constexpr std::size_t kTailLines = 12;
-constexpr std::uint32_t kStepsDefault = 2;  // in the first, optimizers make their state
+constexpr std::uint32_t kStepsDefault = FollowRequest{}.steps;
 constexpr std::uint32_t kStepsMax = 1000;
 constexpr double kMemoryBps = 1e15;  // the device tier is memory itself: nothing crosses a link
 constexpr std::uint64_t kFitsFactor = 2;
@@ -118,62 +114,6 @@ void let_signals_through() {
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_UNBLOCK, &all, nullptr);
-}
-
-std::vector<std::string> environment_for(const ScratchDirectory& scratch, const Request& request, int terminal) {
-  std::vector<std::pair<std::string, std::string>> variables{
-      {"EBB_CLAIM", scratch.file("claim")},
-      {"EBB_WHATIF", std::filesystem::path(scratch.file("claim")).parent_path().string()},
-      {"EBB_WHATIF_STEPS", std::to_string(request.steps)},
-      {"EBB_WHATIF_PROGRESS", terminal >= 0 ? std::to_string(terminal) : ""}};
-  const std::string directory = python_directory();
-  variables.emplace_back("PYTHONPATH", directory + "/ebbtide/whatif/hook:" + python_path_with_hook(directory));
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const bool replaced = std::any_of(variables.begin(), variables.end(), [text](const auto& variable) {
-      return text.rfind(variable.first + "=", 0) == 0;
-    });
-    if (!replaced) environment.emplace_back(text);
-  }
-  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
-  return environment;
-}
-
-// Why there is no trace, in one message.
-std::string failure_of(const ScratchDirectory& scratch, const ChildOutcome& outcome, const Json& report) {
-  const auto error = report.find("error");
-  if (report.is_object() && error != report.end() && error->is_string()) return error->get<std::string>();
-  const std::string tail = tail_of(scratch.file("output"), kTailLines);
-  const bool claimed = ::access(scratch.file("claim").c_str(), F_OK) == 0;
-  return fmt::format("{} (exit code {}){}{}",
-                     claimed ? "the program ended before a step was over"
-                             : "the program never imported torch, or ran Python with -I, -E or -S, which skip "
-                               "Ebbtide's hook",
-                     outcome.exit_code, tail.empty() ? "" : "; it said last:\n", tail);
-}
-
-// Runs the program with fake tensors. The report, or an exit code after a message.
-int follow(const WhatIfArguments& arguments, const Request& request, const ScratchDirectory& scratch, Json& report) {
-  ChildOutcome outcome;
-  {
-    const Redirection redirection(scratch.file("output"), Redirection::What::kOutputAndErrors);
-    show_progress(redirection.terminal(), "following the program without memory or compute");
-    outcome = run_child(arguments.command, environment_for(scratch, request, redirection.terminal()), nullptr);
-    show_progress(redirection.terminal(), "");
-  }
-  if (outcome.signal != 0) return outcome.exit_code;
-  if (!outcome.start_error.empty()) {
-    write_all(STDERR_FILENO, fmt::format("ebb: {}\n", outcome.start_error));
-    return outcome.exit_code;
-  }
-  const auto text = read_text(scratch.file("report.json"));
-  report = text ? Json::parse(*text, nullptr, false) : Json();
-  if (report.is_object() && !report.contains("error") && outcome.exit_code == 0) return 0;
-  std::string message = failure_of(scratch, outcome, report);
-  if (message.empty() || message.back() != '\n') message += '\n';
-  write_all(STDERR_FILENO, fmt::format("ebb: {}", message));
-  return kFailedCode;
 }
 
 // The speed that the user did not give: as measured before, or now.
@@ -281,8 +221,10 @@ int plan_program(const WhatIfArguments& arguments) {
   block_signals();
   {
     const ScratchDirectory scratch;
-    const int code = follow(arguments, request, scratch, program);
-    if (code != 0) return code;
+    FollowOutcome outcome = follow_program({arguments.command, request.steps, false}, scratch);
+    if (!outcome.problem.empty()) write_all(STDERR_FILENO, fmt::format("ebb: {}\n", outcome.problem));
+    if (outcome.exit_code != 0) return outcome.exit_code;
+    program = std::move(outcome.report);
     trace = read_trace(scratch.file("trace.jsonl"));
   }
   let_signals_through();

@@ -17,9 +17,12 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "drivers/linux/system_files.h"
 #include "ebb/status.h"
+
+extern char** environ;
 
 namespace ebb::cli {
 namespace {
@@ -146,6 +149,19 @@ int wait_for(pid_t child, int signal_fd, ChildObserver* observer) {
 }
 
 }  // namespace
+
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const bool replaced = std::any_of(variables.begin(), variables.end(), [text](const auto& variable) {
+      return text.rfind(variable.first + "=", 0) == 0;
+    });
+    if (!replaced) environment.emplace_back(text);
+  }
+  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+  return environment;
+}
 
 void block_signals() {
   const sigset_t taken = signals_taken();

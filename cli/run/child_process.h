@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ebb::cli {
@@ -30,6 +31,10 @@ struct ChildOutcome {
   std::string start_error;  // why it could not be started; empty: it was
   double wall_seconds = 0;
 };
+
+// This process's environment with these variables, names and values, in it.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+std::vector<std::string> environment_with(const Variables& variables);
 
 // Takes delivery of the signals named above for the rest of this process's life.
 void block_signals();

@@ -22,6 +22,7 @@
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "flash_directory.h"
+#include "plan/follow_program.h"
 #include "plan/policy.h"
 #include "python_package.h"
 #include "run/child_process.h"
@@ -30,16 +31,14 @@
 #include "run/status_line.h"
 #include "run/summary.h"
 #include "text.h"
-
-extern char** environ;
+#include "trace/reader.h"
+#include "trace/writer.h"
 
 namespace ebb::cli {
 namespace {
 
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 constexpr std::uint64_t kBlockBytesMax = kGiB;
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
@@ -71,14 +70,28 @@ std::string flash_variable(const std::string& text) {
   return options.flash_bytes == 0 ? facts.directory : fmt::format("{}:{}", facts.directory, options.flash_bytes);
 }
 
-// The program may change its working directory before it writes.
-std::string absolute_path(const std::string& path) {
+// The program may change its working directory before it writes or reads.
+std::string absolute_path(const char* option, const std::string& path) {
   const std::filesystem::path whole = std::filesystem::absolute(path);
   std::error_code ignored;
   if (!std::filesystem::is_directory(whole.parent_path(), ignored)) {
-    refuse(fmt::format("--record: there is no directory '{}'; make it first", whole.parent_path().string()));
+    refuse(fmt::format("{}: there is no directory '{}'; make it first", option, whole.parent_path().string()));
   }
   return whole.string();
+}
+
+bool guide_exists(const RunArguments& arguments) {
+  std::error_code ignored;
+  return std::filesystem::exists(arguments.guide, ignored);
+}
+
+// A guide that is there must be one, and a policy must have a use for it.
+void check_guide(const RunArguments& arguments) {
+  const std::string policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
+  if (policy != "foresight" && policy != "belady") {
+    refuse(fmt::format("--guide: of no use to the policy '{}'; leave it out, or choose foresight", policy));
+  }
+  if (guide_exists(arguments)) static_cast<void>(read_trace(arguments.guide));
 }
 
 // What the child is told beyond what it inherits. Sizes are passed on in bytes, so both sides read the same number.
@@ -93,7 +106,11 @@ Variables validated_settings(const RunArguments& arguments) {
     }
     variables.emplace_back("EBB_POLICY", arguments.policy);
   }
-  if (!arguments.record.empty()) variables.emplace_back("EBB_RECORD", absolute_path(arguments.record));
+  if (!arguments.record.empty()) variables.emplace_back("EBB_RECORD", absolute_path("--record", arguments.record));
+  if (!arguments.guide.empty()) {
+    check_guide(arguments);
+    variables.emplace_back("EBB_GUIDE", absolute_path("--guide", arguments.guide));
+  }
   if (!arguments.block.empty()) {
     const std::uint64_t bytes = parse_option_size("--block", arguments.block);
     const bool power_of_two = (bytes & (bytes - 1)) == 0;
@@ -108,19 +125,6 @@ Variables validated_settings(const RunArguments& arguments) {
     variables.emplace_back("EBB_MANAGED_MIN", std::to_string(bytes));
   }
   return variables;
-}
-
-std::vector<std::string> environment_with(const Variables& variables) {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const bool replaced = std::any_of(variables.begin(), variables.end(), [text](const auto& variable) {
-      return text.rfind(variable.first + "=", 0) == 0;
-    });
-    if (!replaced) environment.emplace_back(text);
-  }
-  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
-  return environment;
 }
 
 RunAccount make_account(const RunArguments& arguments, const Variables& variables, const ChildOutcome& outcome,
@@ -168,6 +172,30 @@ ChildOutcome run_observed(const RunArguments& arguments, const Variables& variab
   return run_child(arguments.command, environment_with(variables), status ? &*status : nullptr);
 }
 
+// Makes the guide that is not there yet, by following the program; false if a signal ended that. Without a guide the
+// program runs as it would have.
+bool provide_guide(const RunArguments& arguments, Variables& variables, int& signal) {
+  if (arguments.guide.empty() || guide_exists(arguments)) return true;
+  std::string problem;
+  try {
+    const ScratchDirectory scratch;
+    FollowRequest request;
+    request.command = arguments.command;
+    request.guide = true;
+    const FollowOutcome outcome = follow_program(request, scratch);
+    signal = outcome.signal;
+    if (signal != 0) return false;
+    problem = outcome.problem;
+    if (problem.empty()) write_trace(read_trace(scratch.file("guide.jsonl")), arguments.guide);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  if (problem.empty()) return true;
+  write_all(STDERR_FILENO, fmt::format("ebb: no guide could be made, the program runs without one: {}\n", problem));
+  std::erase_if(variables, [](const auto& variable) { return variable.first == "EBB_GUIDE"; });
+  return true;
+}
+
 ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
                              const std::optional<SummaryFile>& file) {
   const ScratchDirectory scratch;
@@ -195,6 +223,8 @@ int run_program(const RunArguments& arguments) {
   std::optional<SummaryFile> file;
   if (!arguments.summary.empty()) file.emplace(arguments.summary);
   block_signals();
+  int signal = 0;
+  if (!provide_guide(arguments, variables, signal)) die_by_signal(signal);
   const ChildOutcome outcome = run_and_publish(arguments, std::move(variables), file);
   if (outcome.signal != 0) die_by_signal(outcome.signal);
   return outcome.exit_code;

@@ -13,6 +13,7 @@ struct RunArguments {
   std::string flash;
   std::string policy;
   std::string record;
+  std::string guide;
   std::string block;
   std::string managed_min;
   std::string summary;

@@ -25,7 +25,7 @@ namespace {
 
 using Field = std::pair<const char*, std::uint64_t Stats::*>;
 
-constexpr std::array<Field, 27> kFields{{{"budget_bytes", &Stats::budget_bytes},
+constexpr std::array<Field, 28> kFields{{{"budget_bytes", &Stats::budget_bytes},
                                          {"resident_bytes", &Stats::resident_bytes},
                                          {"peak_resident_bytes", &Stats::peak_resident_bytes},
                                          {"small_bytes", &Stats::small_bytes},
@@ -50,6 +50,7 @@ constexpr std::array<Field, 27> kFields{{{"budget_bytes", &Stats::budget_bytes},
                                          {"io_errors", &Stats::io_errors},
                                          {"corrupt_blocks", &Stats::corrupt_blocks},
                                          {"deviations", &Stats::deviations},
+                                         {"guided", &Stats::guided},
                                          {"stall_ns", &Stats::stall_ns},
                                          {"steps", &Stats::steps}}};
 static_assert(kFields.size() * sizeof(std::uint64_t) == sizeof(Stats), "every counter appears in the summary");
@@ -134,6 +135,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   row("steps", stats.steps == 0 || account.step_seconds.empty()
                    ? std::to_string(stats.steps)
                    : fmt::format("{} (median {})", stats.steps, format_seconds(median(account.step_seconds))));
+  if (stats.guided > 0) row("launches by the guide", std::to_string(stats.guided));
   if (stats.io_errors > 0) row("transfers retried", std::to_string(stats.io_errors));
   if (stats.corrupt_blocks > 0) row("corrupt blocks", std::to_string(stats.corrupt_blocks));
   row("exit code", exit_text(account.outcome));

@@ -27,6 +27,9 @@ struct Options {
   // Where to write a trace of one iteration (docs/trace.md): first after four steps, then each time that their number
   // has doubled, and when the runtime closes; empty: nowhere.
   std::string record;
+  // A trace of the program's first steps from its very beginning, as `ebb run --guide` makes it: they are planned by
+  // it as later ones are by the iteration before. For the policy foresight; empty: none.
+  std::string guide;
   // Where to publish live statistics for `ebb run`; empty: nowhere.
   std::string stats_path;
   // The memory driver: "auto", "move" (userfaultfd with UFFDIO_MOVE) or "remap" (memfd and a SIGSEGV handler).
@@ -45,7 +48,7 @@ struct Options {
 };
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
-// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_RECORD, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER,
+// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_RECORD, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER,
 // EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY. Throws Error(kInvalid) naming the variable.
 Options options_from_environment();
 

@@ -14,9 +14,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ebb/options.h"
@@ -40,6 +42,9 @@ struct Access {
   bool overwritten = false;
 };
 
+// The `op` to announce for an operator of this name: the same in every process, as a guide needs it.
+inline std::uint64_t op_of(std::string_view name) { return std::hash<std::string_view>{}(name); }
+
 class Stream;
 
 class Runtime : public std::enable_shared_from_this<Runtime> {
@@ -57,7 +62,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual bool manages(const void* data) const noexcept = 0;
 
   // Announces a launch: waits until as much of `accesses` as fits is in memory, and keeps it there until retire().
-  // `op` identifies the operation across iterations (a hash of its name, say). Nestable; returns a ticket.
+  // `op` identifies the operation across iterations (op_of() its name, say). Nestable; returns a ticket.
   virtual std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept = 0;
   virtual void retire(std::uint64_t ticket) noexcept = 0;
   // Tells of a launch that will be announced, after those expected before it: what it needs is fetched ahead, as far as

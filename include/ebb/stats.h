@@ -34,6 +34,7 @@ struct Stats {
   std::uint64_t io_errors = 0;       // transfers that failed and were retried
   std::uint64_t corrupt_blocks = 0;  // blocks whose checksum did not match, never handed out
   std::uint64_t deviations = 0;      // times the program left the recorded iteration
+  std::uint64_t guided = 0;          // launches that a guide foretold
   // Time.
   std::uint64_t stall_ns = 0;  // wall time in which at least one thread of the program waited for us
   std::uint64_t steps = 0;

@@ -12,7 +12,7 @@
 namespace ebb {
 
 struct StatsPage {
-  static constexpr std::uint64_t kMagic = 0x3230656469746265;  // "ebtide02"
+  static constexpr std::uint64_t kMagic = 0x3330656469746265;  // "ebtide03"
   static constexpr std::uint32_t kStepsMax = 65536;            // then the oldest are overwritten
 
   std::atomic<std::uint64_t> magic;     // written last: the page is valid once it reads kMagic

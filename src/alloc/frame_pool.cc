@@ -44,6 +44,30 @@ FrameIndex FramePool::take() {
   return frame;
 }
 
+FrameIndex FramePool::begin_ahead() {
+  if (room() == 0 || making_ahead_ > 0) return FrameIndex::none();
+  const FrameIndex frame = absent_.back();
+  absent_.pop_back();
+  ++making_ahead_;
+  ++created_;
+  created_peak_ = std::max(created_peak_, created_);
+  return frame;
+}
+
+void FramePool::end_ahead(FrameIndex frame, Status status) {
+  EBB_CHECK_EQ(making_ahead_, 1u);
+  --making_ahead_;
+  if (status != Status::kOk) {
+    absent_.push_back(frame);
+    --created_;
+    if (status == Status::kNoMemory && created_ > 0) limit_ = created_;  // as in take()
+  } else if (over()) {
+    destroy(frame);
+  } else {
+    free_.insert(free_.begin(), frame);  // those that were in use before are the first to be used again
+  }
+}
+
 void FramePool::put(FrameIndex frame) {
   EBB_DCHECK(std::find(free_.begin(), free_.end(), frame) == free_.end());
   if (over()) {

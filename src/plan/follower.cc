@@ -2,6 +2,7 @@
 #include "plan/follower.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ebb {
 namespace {
@@ -20,15 +21,36 @@ void Follower::budget(std::uint64_t block_bytes, std::uint32_t frames) {
   frames_ = frames;
 }
 
+bool Follower::take_guide(std::unique_ptr<Guide> guide) {
+  guide_ = std::move(guide);
+  return true;
+}
+
+// The guide is over, or of no use any more: what follows is later than all of it.
+void Follower::end_guide() {
+  base_ += guide_->recording().size();
+  cursor_ = 0;
+  following_ = false;
+  guide_.reset();
+}
+
 void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  if (guide_ != nullptr && !following_) {
+    following_ = true;
+    began(true);
+  }
   next_serial_ = allocation + 1;
   live_[allocation] = blocks;
   cover(blocks);
   recording_.add_allocation(allocation, bytes);
   recording_.add_place(allocation, blocks);
   if (!following_) return;
-  const Position position = match(Recording::allocation_signature(bytes), false);
   std::uint64_t when = kFar;
+  if (guide_ != nullptr) {
+    if (const Position first = guide_->allocated(allocation, bytes); first != Recording::kNever) when = base_ + first;
+    return see_use(blocks, when);
+  }
+  const Position position = match(Recording::allocation_signature(bytes), false);
   if (position != Recording::kNever) {
     const std::uint32_t reference = plan().event(position).reference;
     bound_[reference] = allocation;
@@ -49,6 +71,7 @@ void Follower::freed(std::uint64_t allocation) {
   recording_.add_free(allocation);
   recording_.add_place(allocation, found->second);
   live_.erase(found);
+  if (guide_ != nullptr) guide_->freed(allocation);
 }
 
 void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
@@ -66,6 +89,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
     if (touch.allocation < recording_.start()) recording_.add_place(touch.allocation, live_.at(touch.allocation));
   }
   if (!following_) return;
+  if (guide_ != nullptr) return launched_by_guide(op, touches);
   const Position position = match(Recording::launch_signature(op, touches.size()), true);
   if (position == Recording::kNever) return;
   const auto uses = plan().uses(plan().event(position));
@@ -74,6 +98,30 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
     see_use(touches[i].blocks, next_use_after(uses[i]));
   }
   matched(position, touches);
+}
+
+void Follower::launched_by_guide(std::uint64_t op, std::span<const Touch> touches) {
+  const Position position = guide_->launched(op, touches);
+  if (position == Recording::kNever) {
+    if (!guide_->lost()) return;
+    ++deviations_;
+    end_guide();
+    return began(true);
+  }
+  const auto see = [&](const Recording::Use& use, BlockRange blocks) {
+    const std::uint64_t next = guide_->next_need(use);
+    if (blocks.count > 0) see_use(blocks, next == Guide::kNeverNeeded ? kFar : base_ + next);
+  };
+  ++guided_;
+  // What was passed over is not going to happen.
+  const Position passed = std::exchange(cursor_, guide_->cursor());
+  for (Position i = passed; i < position; ++i) {
+    for (const Recording::Use& use : plan().uses(plan().event(i))) see(use, blocks_of(use, false));
+  }
+  const auto uses = plan().uses(plan().event(position));
+  const auto operands = guide_->operands();
+  for (std::size_t i = 0; i < uses.size(); ++i) see(uses[i], operands[i].blocks);
+  matched(position, operands);
 }
 
 Recording::Position Follower::match(std::uint64_t signature, bool launch) {
@@ -154,18 +202,25 @@ void Follower::see_use(BlockRange blocks, std::uint64_t when) {
 
 void Follower::step() {
   const std::uint64_t start = recording_.start();
-  base_ += following_ ? plan().size() : recording_.size();
+  const bool guided = guide_ != nullptr && following_ && !guide_->over();
+  if (guide_ != nullptr && !guided) {
+    end_guide();
+  } else if (!guided) {
+    base_ += following_ ? plan().size() : recording_.size();
+  }
   switches_ = 0;
   if (recording_.usable()) {
     bool known = false;
     const std::uint32_t ended = iterations_.add(recording_, known);
+    recording_.begin(next_serial_, start);
+    if (guided) return;
     if (!known && ended == kind_) following_ = false;  // its place has been taken
     kind_ = following_ ? kind_ : Iterations::kNone;
-    recording_.begin(next_serial_, start);
     follow(iterations_.expected_after(ended));
   } else {
-    following_ = false;
     recording_.begin(next_serial_, start);
+    if (guided) return;
+    following_ = false;
     began(true);
   }
 }
@@ -199,6 +254,7 @@ std::uint64_t Follower::keep(BlockIndex index, const Block& block) const {
 
 // The serial that a reference of the plan has in this iteration, or in the next; 0 if it is not known yet.
 std::uint64_t Follower::resolve(std::uint32_t index, bool next_iteration) const {
+  if (guide_ != nullptr) return next_iteration ? 0 : guide_->serial_of(index);
   const Recording::Reference& reference = plan().reference(index);
   if (!next_iteration && bound_[index] != 0) return bound_[index];
   if (reference.serial >= plan().start()) return 0;

@@ -3,14 +3,17 @@
 // each block is needed again. Which kind comes is foreseen from what came after the last one before; when the program
 // does something else, and another kind begins in the same way, that one is followed instead. Where the program leaves
 // every recording for good, and in its first iteration, following() is false and a policy falls back to recency.
+// A guide (guide/guide.h) takes the place of a recording from the first event until it is over or lost.
 //
 // Time is counted in events over all iterations: the n-th event of iteration i is at base() + n.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
+#include "plan/guide/guide.h"
 #include "plan/iterations.h"
 #include "plan/planner/planner.h"
 #include "plan/policy.h"
@@ -21,6 +24,7 @@ namespace ebb {
 class Follower : public Policy {
  public:
   bool listens() const override { return true; }
+  bool take_guide(std::unique_ptr<Guide> guide) override;
 
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
   void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
@@ -31,6 +35,7 @@ class Follower : public Policy {
   // Belady's rule (1966): worth least is what is needed last.
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
   std::uint64_t deviations() const override { return deviations_; }
+  std::uint64_t guided() const override { return guided_; }
 
  protected:
   using Position = Recording::Position;
@@ -47,10 +52,15 @@ class Follower : public Policy {
   bool following() const { return following_; }
   // The iteration so far.
   const Recording& recording() const { return recording_; }
-  const Recording& plan() const { return kind_ == Iterations::kNone ? none_ : iterations_[kind_]; }
-  // Names the plan: a number less than Iterations::kKindsMax, and when it was given.
-  std::uint32_t kind() const { return kind_; }
-  std::uint64_t kind_version() const { return iterations_.version(kind_); }
+  const Recording& plan() const {
+    if (guide_ != nullptr) return guide_->recording();
+    return kind_ == Iterations::kNone ? none_ : iterations_[kind_];
+  }
+  // Names the plan: a number less than kPlansMax, and when it was given.
+  static constexpr std::uint32_t kGuidePlan = Iterations::kKindsMax;
+  static constexpr std::uint32_t kPlansMax = kGuidePlan + 1;
+  std::uint32_t kind() const { return guide_ != nullptr ? kGuidePlan : kind_; }
+  std::uint64_t kind_version() const { return guide_ != nullptr ? 1 : iterations_.version(kind_); }
   std::uint64_t base() const { return base_; }
   std::uint64_t now() const { return base_ + cursor_; }
   Position cursor() const { return cursor_; }
@@ -70,6 +80,8 @@ class Follower : public Policy {
 
  private:
   Position match(std::uint64_t signature, bool launch);
+  void launched_by_guide(std::uint64_t op, std::span<const Touch> touches);
+  void end_guide();
   std::uint64_t next_use_after(const Recording::Use& use) const;
   void cover(BlockRange blocks);
   void see_use(BlockRange blocks, std::uint64_t when);
@@ -78,7 +90,8 @@ class Follower : public Policy {
   void rebuild();
   std::uint64_t resolve(std::uint32_t reference, bool next_iteration) const;
 
-  Recording recording_;  // of this iteration
+  std::unique_ptr<Guide> guide_;  // null: none, or no longer
+  Recording recording_;           // of this iteration
   Recording none_;
   Iterations iterations_;
   std::uint32_t kind_ = Iterations::kNone;  // which of them is followed
@@ -88,6 +101,7 @@ class Follower : public Policy {
   Position cursor_ = 0;  // the next event expected
   std::uint32_t misses_ = 0;
   std::uint64_t deviations_ = 0;
+  std::uint64_t guided_ = 0;
   std::uint64_t next_serial_ = 1;
   std::uint64_t block_bytes_ = 0;
   std::uint32_t frames_ = 0;

@@ -56,7 +56,7 @@ class Foresight final : public Follower {
     double duration_ns = 0;
     Plan plan;
   };
-  std::array<Planned, Iterations::kKindsMax> plans_;
+  std::array<Planned, kPlansMax> plans_;
   std::vector<Journey> idle_;                                // their launch is the latest: they leave from the next on
   std::array<std::vector<Journey>, kTiersBelow> leaving_;    // heaps by tier below: needed last on top
   std::vector<Journey> away_;                                // heap: the one to return first on top

@@ -62,6 +62,7 @@ class LaunchWindow final : public Policy {
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
   void arrived(BlockIndex block) override { policy_->arrived(block); }
   std::uint64_t deviations() const override { return policy_->deviations(); }
+  std::uint64_t guided() const override { return policy_->guided(); }
 
   void validate() const;
 

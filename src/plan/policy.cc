@@ -5,6 +5,7 @@
 
 #include "plan/follower.h"
 #include "plan/foresight.h"
+#include "plan/guide/guide.h"
 #include "plan/recency.h"
 #include "plan/rivals/deepum.h"
 #include "plan/rivals/flashneuron.h"
@@ -38,6 +39,8 @@ constexpr std::array<std::unique_ptr<Policy> (*)(), kNames.size()> kMakers{
 };
 
 }  // namespace
+
+bool Policy::take_guide(std::unique_ptr<Guide> /*guide*/) { return false; }
 
 std::span<const std::string_view> policy_names() { return kNames; }
 

@@ -16,6 +16,8 @@
 
 namespace ebb {
 
+class Guide;
+
 // What a launch touches of one allocation: its blocks, and where in the allocation it starts.
 struct Touch {
   std::uint64_t allocation = 0;  // serial number, unique for the life of the process
@@ -42,7 +44,9 @@ class Policy {
 
   // What there is: told at the start, and when small allocations take or give back their share.
   virtual void budget(std::uint64_t /*block_bytes*/, std::uint32_t /*frames*/) {}
-  // Told before anything else, and between iterations when more is known.
+  // What the program is going to do, told before anything else; false: of no use to this policy.
+  virtual bool take_guide(std::unique_ptr<Guide> guide);
+  // Told before the program begins, and between iterations when more is known.
   virtual void set_pace(const Pace& pace) { pace_ = pace; }
   virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}
@@ -77,6 +81,7 @@ class Policy {
   }
 
   virtual std::uint64_t deviations() const { return 0; }
+  virtual std::uint64_t guided() const { return 0; }  // launches that a guide foretold
 
  protected:
   const Pace& pace() const { return pace_; }

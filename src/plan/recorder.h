@@ -38,6 +38,7 @@ class Recorder final : public Policy {
   }
   void arrived(BlockIndex block) override { policy_->arrived(block); }
   std::uint64_t deviations() const override { return policy_->deviations(); }
+  std::uint64_t guided() const override { return policy_->guided(); }
 
   // Names for operators in the trace.
   void name_op(std::uint64_t op, std::string name) { names_.insert_or_assign(op, std::move(name)); }

@@ -15,6 +15,9 @@ constexpr std::uint64_t kTableBytesEach = sizeof(Block) + 40;
 // Tables of a fixed size, and the staging that a driver may need.
 constexpr std::uint64_t kFixedBytes = 192 * kKiB;
 constexpr std::uint64_t kTableSlackBytes = 64 * kKiB;
+// Frames are made ahead until as many are free as are in use, but for these bounds.
+constexpr std::uint64_t kAheadBytesMin = 64 * kMiB;
+constexpr std::uint64_t kAheadBytesMax = 512 * kMiB;
 constexpr std::uint32_t kExtentStep = 128;  // extents are made in steps: 256 MiB of blocks of 2 MiB
 
 Engine::Limits limits_of(const Core::Config& config, const Policy& policy) {
@@ -42,6 +45,12 @@ std::uint32_t Core::frames_of(const Config& config) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, kFramesMin, 1u << 26));
 }
 
+Heap Core::small_heap_of(const Config& config) { return {0, space_bytes(config) / 4, waiting_bytes_max(config)}; }
+
+Heap Core::large_heap_of(const Config& config) {
+  return {space_bytes(config) / 4, space_bytes(config), waiting_bytes_max(config)};
+}
+
 Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy)
     : config_(config),
       policy_(std::move(policy)),
@@ -49,8 +58,8 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       frames_(memory, frames_of(config)),
       extents_(config.extents, config.host_extents),
       engine_(table_, frames_, extents_, memory, policy_, limits_of(config, policy_)),
-      small_heap_(0, space_bytes(config) / 4, waiting_bytes_max(config)),
-      large_heap_(space_bytes(config) / 4, space_bytes(config), waiting_bytes_max(config)),
+      small_heap_(small_heap_of(config)),
+      large_heap_(large_heap_of(config)),
       extents_limit_(config.extents) {
   EBB_CHECK_EQ(config.blocks % 4, 0u);
   running_.reserve(256);
@@ -340,6 +349,12 @@ void Core::fault(BlockIndex block) {
   engine_.fault(block);
 }
 
+bool Core::wants_frame_ahead() const {
+  if (frames_.room() == 0 || frames_.making_ahead() > 0) return false;
+  const std::uint64_t used = frames_.created() - frames_.free();
+  return frames_.free() * config_.block_bytes < std::clamp(used * config_.block_bytes, kAheadBytesMin, kAheadBytesMax);
+}
+
 std::uint32_t Core::extents_wanted() const {
   if (extents_.capacity() >= extents_limit_) return 0;
   // Room for what may be in flight, before it is needed.
@@ -424,6 +439,7 @@ void Core::fill(Stats& stats) const {
   stats.io_errors = counters.io_errors;
   stats.corrupt_blocks = counters.corrupt;
   stats.deviations = policy_.deviations();
+  stats.guided = policy_.guided();
 }
 
 void Core::validate() {

@@ -59,6 +59,9 @@ class Core {
   Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy);
   // Frames that a budget is good for: what BackingMemory must provide.
   static std::uint32_t frames_of(const Config& config);
+  // Its heaps, empty: for less than half a block, and for the rest.
+  static Heap small_heap_of(const Config& config);
+  static Heap large_heap_of(const Config& config);
 
   // kNoMemory: neither the budget nor flash can hold it.
   Status allocate(std::uint64_t bytes, std::uint64_t& offset);
@@ -107,6 +110,12 @@ class Core {
   std::size_t take_requests(std::span<FlashRequest> requests) { return engine_.take_requests(requests); }
   // Whether the driver has something to do: take_requests() or extents_wanted().
   bool has_work() const { return engine_.has_requests() || extents_wanted() > 0; }
+
+  // A frame worth making before it is needed, or none; the driver has its memory created, for which it need not hold
+  // the lock, and says what came of it.
+  bool wants_frame_ahead() const;
+  FrameIndex begin_frame_ahead() { return wants_frame_ahead() ? frames_.begin_ahead() : FrameIndex::none(); }
+  void end_frame_ahead(FrameIndex frame, Status status) { frames_.end_ahead(frame, status); }
 
   // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
   std::uint32_t extents_wanted() const;

@@ -95,6 +95,7 @@ Options options_from_environment() {
   read_choice("EBB_POLICY", options.policy, policy_names());
   read_text("EBB_STATS", options.stats_path);
   read_text("EBB_RECORD", options.record);
+  read_text("EBB_GUIDE", options.guide);
   read_choice("EBB_MEMORY_DRIVER", options.memory_driver, std::array<std::string_view, 3>{"auto", "move", "remap"});
   read_choice("EBB_FLASH_DRIVER", options.flash_driver, std::array<std::string_view, 3>{"auto", "uring", "threads"});
   read_size("EBB_DEVICE_MEMORY", options.device_memory);

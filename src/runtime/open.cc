@@ -11,9 +11,12 @@
 #include "drivers/linux/thread_flash.h"
 #include "drivers/uring/uring_flash.h"
 #include "ebb/device.h"
+#include "plan/guide/make_guide.h"
 #include "plan/recorder.h"
+#include "runtime/guide/heap_places.h"
 #include "runtime/managed_runtime.h"
 #include "runtime/open_flash.h"
+#include "trace/reader.h"
 
 namespace ebb {
 namespace {
@@ -71,6 +74,22 @@ std::unique_ptr<SpaceMemory> open_memory(const Options& options, const Core::Con
   throw Error(status, "memory driver '" + driver + "' cannot be used: " + reasons + reason);
 }
 
+// Operators of PyTorch may be named without their namespace.
+std::uint64_t op_of_traced(const std::string& name) {
+  return op_of(name.find("::") == std::string::npos ? "aten::" + name : name);
+}
+
+void take_guide(const Options& options, const Core::Config& config, Policy& policy) {
+  const Trace trace = read_trace(options.guide);
+  HeapPlaces places(config, options.managed_bytes_min);
+  std::unique_ptr<Guide> guide =
+      make_guide(trace, places, [&trace](std::uint32_t op) { return op_of_traced(trace.ops[op]); });
+  if (guide == nullptr) return;  // nothing in it is managed, or it is too long
+  if (!policy.take_guide(std::move(guide))) {
+    refuse("a guide is of no use to the policy '" + options.policy + "'; leave it out, or choose foresight");
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std::uint32_t depth,
@@ -102,7 +121,10 @@ std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std
 }
 
 std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
-  if (wanted.device_memory > 0) return DeviceRuntime::open(wanted);
+  if (wanted.device_memory > 0) {
+    if (!wanted.guide.empty()) refuse("a guide is for a runtime without a GPU; leave it out (EBB_GUIDE)");
+    return DeviceRuntime::open(wanted);
+  }
   Options options = wanted;
   check(options);
   ManagedRuntime::Parts parts;
@@ -110,6 +132,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   if (parts.policy == nullptr) {
     refuse("policy '" + options.policy + "' is unknown; choose on_demand, window or foresight");
   }
+  Policy* const planner = parts.policy.get();
   if (!options.record.empty()) {
     auto recorder = std::make_unique<Recorder>(std::move(parts.policy));
     parts.recorder = recorder.get();
@@ -127,6 +150,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   const std::uint64_t blocks = (std::uint64_t{Core::frames_of(config)} + config.extents) * kSpaceFactor;
   config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax)) / 4 * 4;
   config.cache_bytes_a_block = RangeTable::bytes_a_block(options.block_bytes);
+  if (!options.guide.empty()) take_guide(options, config, *planner);
   parts.memory = open_memory(options, config);
   parts.flash = open_flash(options, std::move(file), kQueueDepth, parts.flash_description);
   parts.flash_directory = options.flash;

@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "ebb/status.h"
+#include "plan/guide/make_guide.h"
+#include "runtime/guide/heap_places.h"
 
 namespace ebb {
 namespace {
@@ -43,6 +45,21 @@ Core::Config config_for(const Trace& trace, const TraceSimulator::Options& optio
   return config;
 }
 
+std::unique_ptr<Policy> guided(std::unique_ptr<Policy> policy, const Trace& trace, const Core::Config& config,
+                               const TraceSimulator::Options& options) {
+  if (!options.guided) return policy;
+  Trace told = trace;
+  for (Trace::LaunchIndex i = 0; i < told.launches.size(); ++i) {
+    for (const Trace::TensorIndex tensor : told.touched(told.launches[i])) {
+      Trace::Tensor& made = told.tensors[tensor];  // here, what a launch makes is there when it is announced
+      if (!made.persistent && made.allocated_before == Trace::kNone) made.allocated_before = i;
+    }
+  }
+  HeapPlaces places(config, 1);
+  static_cast<void>(policy->take_guide(make_guide(told, places, [](std::uint32_t op) { return op; })));
+  return policy;
+}
+
 }  // namespace
 
 TraceSimulator::TraceSimulator(const Trace& trace, std::unique_ptr<Policy> policy, const Options& options)
@@ -52,7 +69,7 @@ TraceSimulator::TraceSimulator(const Trace& trace, std::unique_ptr<Policy> polic
       dead_(trace.launches.size() + 1),
       placed_(trace.tensors.size()),
       config_(config_for(trace, options)),
-      core_(config_, memory_, std::move(policy)),
+      core_(config_, memory_, guided(std::move(policy), trace, config_, options)),
       versions_(Core::frames_of(config_)),
       lanes_(options.machine, options.block_bytes, config_.host_extents, options.timing == Timing::kStrict, versions_,
              clock_) {

@@ -34,6 +34,7 @@ class TraceSimulator {
     std::uint64_t block_bytes = 2ull << 20;
     Timing timing = Timing::kStrict;
     std::uint32_t iterations = 3;
+    bool guided = false;  // the policy is given the trace as a guide (plan/guide), if it takes one
     // Multiplies the duration of a launch in one of the iterations; null: as in the trace.
     std::function<double(std::uint32_t iteration, std::size_t launch)> vary;
   };

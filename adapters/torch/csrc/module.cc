@@ -68,6 +68,7 @@ py::dict stats() {
   EBB_FIELD(io_errors);
   EBB_FIELD(corrupt_blocks);
   EBB_FIELD(deviations);
+  EBB_FIELD(guided);
   EBB_FIELD(stall_ns);
   EBB_FIELD(steps);
 #undef EBB_FIELD

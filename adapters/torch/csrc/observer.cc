@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace ebb::torch_adapter {
 namespace {
@@ -93,9 +96,28 @@ void collect(c10::ArrayRef<const c10::IValue> inputs, std::uint64_t written, Acc
   }
 }
 
+// Operators that look at no content: views, what only takes the shape of its argument, and what is made of others,
+// which are announced themselves where they copy. To announce them would fetch what nobody reads.
+bool looks_at_content(std::uint64_t op) {
+  static const std::vector<std::uint64_t> others = [] {
+    std::istringstream names(
+        "_reshape_alias _unsafe_view alias as_strided as_strided_ chunk contiguous detach detach_ diagonal empty_like "
+        "expand expand_as flatten full_like lift_fresh movedim narrow new_empty new_empty_strided new_full new_ones "
+        "new_zeros ones_like permute rand_like randn_like requires_grad_ reshape reshape_as resize_ resolve_conj "
+        "resolve_neg select slice split split_with_sizes squeeze squeeze_ swapaxes t t_ tensor_split to transpose "
+        "transpose_ unbind unflatten unfold unsqueeze unsqueeze_ view view_as zeros_like");
+    std::vector<std::uint64_t> hashes;
+    for (std::string name; names >> name;) hashes.push_back(op_of("aten::" + name));
+    std::sort(hashes.begin(), hashes.end());
+    return hashes;
+  }();
+  return !std::binary_search(others.begin(), others.end(), op);
+}
+
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  const std::uint64_t op = op_of(function.name());
+  if (!looks_at_content(op)) return nullptr;
   Accesses accesses;
-  const std::uint64_t op = std::hash<std::string_view>{}(function.name());
   try {
     collect(function.inputs(), g_runtime->recording() ? written_arguments(function, op) : 0, accesses);
   } catch (...) {

@@ -306,6 +306,29 @@ def test_a_model_larger_than_memory_takes_little(tmp_path, cache):
     assert found.report["rss_peak_bytes"] < 2 * GIB
 
 
+def test_gradients_are_summed_in_place_as_with_real_tensors(tmp_path, cache):
+    """What three layers use has two sums of gradients, and the engine adds into the tensors that it has already."""
+    body = """
+        model = nn.ModuleList(nn.Linear(256, 256, bias=False) for _ in range(4))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        batch = lambda: torch.randn(64, 256)
+        def loss_of(x):
+            x = model[0](x)
+            return sum(layer(x).square().mean() for layer in model[1:])
+        """
+    found = follow(script(tmp_path, body, LOOP), cache)
+    assert found.code == 0, found.output
+    backward = [each for each in found.launches if each["op"] in ("add", "add_")]
+    sums = [each for each in backward if len(each["reads"]) == 2
+            and all(found.tensors[number]["bytes"] == 64 * 256 * 4 for number in each["reads"])]
+    assert [each["op"] for each in sums] == ["add_", "add_"]
+    assert all(each["writes"] == each["reads"][:1] for each in sums)
+    # The sum goes on in the same tensor: the second adds to the first, and a matrix product reads it.
+    assert sums[1]["reads"][0] == sums[0]["writes"][0]
+    after = found.launches[found.launches.index(sums[1]) + 1]
+    assert sums[1]["writes"][0] in after["reads"]
+
+
 @pytest.mark.parametrize("body, expected", [
     ("model = nn.Linear(4, 4)\nmodel(torch.randn(2, 5))\n", "train.py:5: the program failed: RuntimeError"),
     ("raise ValueError('no such data')\n", "the program failed: ValueError: no such data"),

@@ -58,6 +58,7 @@ class Launch:
     call: int  # index into Recorder.calls
     reads: tuple  # of storage ids
     writes: tuple
+    backward: bool  # during a backward pass
 
 
 @dataclasses.dataclass(slots=True)
@@ -205,7 +206,7 @@ class Recorder(TorchDispatchMode):
             index = self._call_index[key] = len(self.calls)
             self.calls.append(_call(func, args, kwargs, out, (given, results),
                                     [self.storages[i].bytes for i in fresh], schema.blind))
-        self.events.append(Launch(index, tuple(reads), (*writes, *fresh)))
+        self.events.append(Launch(index, tuple(reads), (*writes, *fresh), torch._C._current_graph_task_id() != -1))
 
 
 def _covers(tensor, storage):

@@ -135,6 +135,15 @@ class Roofline:
         return None
 
 
+class Rough:
+    """Without a calibration: what an ordinary core does. Good enough to tell long kernels from short ones."""
+
+    _NS_PER_BYTE, _FLOPS_PER_NS, _OVERHEAD_NS = 0.2, 50.0, 2000.0
+
+    def estimate(self, call):
+        return self._OVERHEAD_NS + max(call.bytes * self._NS_PER_BYTE, _flops(call) / self._FLOPS_PER_NS)
+
+
 def _flops(call):
     formula = flop_registry.get(call.func) or flop_registry.get(call.func._overloadpacket)
     if formula is None:

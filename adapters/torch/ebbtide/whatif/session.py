@@ -5,7 +5,8 @@ without an optimizer is inference: there a repetition ends with a call of the sa
 After the last step that is wanted the process is left at once, before the program can go on to save or to evaluate.
 
 One session a process, on the thread that imported torch. Settings, from the environment: EBB_WHATIF names the folder
-that takes trace.jsonl and report.json, EBB_WHATIF_STEPS how many steps to take.
+that takes trace.jsonl and report.json, EBB_WHATIF_STEPS how many steps to take; if EBB_WHATIF_GUIDE is set, there will
+be a guide.jsonl instead of the trace.
 """
 
 import atexit
@@ -146,11 +147,13 @@ class Session:
         self.ended = True
         code = _FAILED
         try:
-            from . import trace
+            from . import accumulate, trace
 
             self.recorder.__exit__(None, None, None)
             self.fake_mode.__exit__(None, None, None)
-            report = {"error": problem} if problem else trace.write(self)
+            accumulate.in_place(self.recorder)
+            write = trace.write_guide if os.environ.get("EBB_WHATIF_GUIDE") else trace.write
+            report = {"error": problem} if problem else write(self)
             with open(os.path.join(self.folder, "report.json"), "w", encoding="utf-8") as file:
                 json.dump(report, file)
             code = _FAILED if report.get("error") else 0

@@ -12,7 +12,7 @@ import time
 
 from . import calibration, kinds
 from .recorder import FREE, Launch
-from .roofline import Roofline
+from .roofline import Roofline, Rough
 
 _NEVER = 1 << 62
 _MMAP_BYTES = 32 << 20  # malloc maps, and unmaps, what is larger: it is fresh every time
@@ -53,6 +53,17 @@ class Window:
         return self.storages[number].born < self.begin and self.dies.get(number, _NEVER) >= self.begin
 
 
+class Beginning(Window):
+    """The events from the very first to the end of the last step; nothing was there before."""
+
+    def __init__(self, session):
+        super().__init__(session)
+        self.begin = 0
+        self.end = session.boundaries[-1].event if session.boundaries else len(self.events)
+        self.persistent = frozenset()
+        self.steps = [boundary.event for boundary in session.boundaries]
+
+
 class _Writer:
     def __init__(self, file, window):
         self.file, self.window = file, window
@@ -81,10 +92,14 @@ def _first_launch(window):
     return next((at for at in range(window.begin, window.end) if isinstance(window.events[at], Launch)), None)
 
 
-def _write_events(writer, window, recorder, durations):
-    """One line an event; returns the launches' numbers of calls."""
+def _write_events(writer, window, recorder, durations, steps=()):
+    """One line an event, and a mark where a step ends; returns the launches."""
     used = []
+    marked = 0
     for at in range(window.begin, window.end):
+        if at in steps and writer.launches > marked:
+            writer.line(mark="step")
+            marked = writer.launches
         event = window.events[at]
         if isinstance(event, Launch):
             reads, writes = ([number for number in each if window.storages[number].bytes > 0]
@@ -104,6 +119,26 @@ def _write_events(writer, window, recorder, durations):
                 writer.line(free=event[1])
                 writer.declared.discard(event[1])
     return used
+
+
+def write_guide(session):
+    """Writes guide.jsonl, the program from its beginning: what its first steps are going to do; returns the report."""
+    recorder, window = session.recorder, Beginning(session)
+    seconds = time.perf_counter() - session.started
+    known = calibration.load()  # not worth a measurement
+    estimate = Roofline(known).estimate if known else Rough().estimate
+    durations = [max(1, round(estimate(call))) for call in recorder.calls]
+    with open(os.path.join(session.folder, "guide.jsonl"), "w", encoding="utf-8") as file:
+        writer = _Writer(file, window)
+        model = {"model": session.model} if session.model else {}
+        writer.line(format="ebb-trace", version=1, **model, source="fake run from the beginning, durations estimated")
+        _write_events(writer, window, recorder, durations, frozenset(window.steps))
+        for number in sorted(writer.declared):
+            writer.line(free=number)
+        writer.line(mark="step")
+    if writer.launches == 0:
+        return {"error": "the program ended without computing anything with tensors; give the command that trains"}
+    return {"seconds": round(seconds, 3), "steps": len(session.boundaries), "launches": writer.launches}
 
 
 def _fresh_bytes(window):

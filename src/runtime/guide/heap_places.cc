@@ -1,0 +1,28 @@
+// See heap_places.h.
+#include "runtime/guide/heap_places.h"
+
+namespace ebb {
+
+HeapPlaces::HeapPlaces(const Core::Config& config, std::uint64_t managed_bytes_min)
+    : block_bytes_(config.block_bytes),
+      managed_bytes_min_(managed_bytes_min),
+      small_(Core::small_heap_of(config)),
+      large_(Core::large_heap_of(config)) {}
+
+GuidePlaces::Place HeapPlaces::allocate(std::uint64_t bytes, std::uint64_t serial) {
+  if (bytes < managed_bytes_min_ || bytes == 0) return {};
+  Heap& heap = bytes < block_bytes_ / 2 ? small_ : large_;
+  const auto range = heap.allocate(bytes, serial);
+  if (!range) return {};
+  const std::uint64_t first = range->offset / block_bytes_;
+  const std::uint64_t last = (range->offset + range->bytes - 1) / block_bytes_;
+  return {range->offset,
+          range->bytes,
+          {BlockIndex(static_cast<std::uint32_t>(first)), static_cast<std::uint32_t>(last - first + 1)}};
+}
+
+void HeapPlaces::free(std::uint64_t offset) {
+  static_cast<void>((small_.holds(offset) ? small_ : large_).free(offset));
+}
+
+}  // namespace ebb
