@@ -44,6 +44,23 @@ FrameIndex FramePool::take() {
   return frame;
 }
 
+FrameIndex FramePool::claim() {
+  if (room() == 0) {
+    if (over() || free_.empty()) return FrameIndex::none();
+    destroy(take_free());
+  }
+  const FrameIndex frame = absent_.back();
+  absent_.pop_back();
+  ++created_;
+  created_peak_ = std::max(created_peak_, created_);
+  return frame;
+}
+
+void FramePool::forget(FrameIndex frame) {
+  absent_.push_back(frame);
+  --created_;
+}
+
 void FramePool::put(FrameIndex frame) {
   EBB_DCHECK(std::find(free_.begin(), free_.end(), frame) == free_.end());
   if (over()) {

@@ -36,6 +36,12 @@ class FramePool {
   // The same, from the free ones only.
   FrameIndex take_free();
   void put(FrameIndex frame);
+  // A frame for memory that exists already and comes under the budget; none if there is no room for it. A free frame
+  // gives its own memory up for that. forget(): that memory is no longer ours, nor the frame's.
+  FrameIndex claim();
+  void forget(FrameIndex frame);
+  // Of a frame whose memory its owner has unmapped: what it may have got since is given up.
+  void discard(FrameIndex frame) { destroy(frame); }
 
   void validate() const;
 
