@@ -68,7 +68,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual std::size_t release(std::span<std::byte> memory) = 0;
   // The same for memory whose content nobody wants any more, as before it is freed: nothing is brought home.
   virtual std::size_t discard(std::span<std::byte> memory) = 0;
-  // Whether `data` lies in the space that this runtime manages, or in memory that it has adopted.
+  // Whether `data` lies in the space that this runtime manages, or in memory given to adopt().
   virtual bool manages(const void* data) const noexcept = 0;
 
   // Announces a launch: waits until as much of `accesses` as fits is in memory, and keeps it there until retire().

@@ -35,7 +35,7 @@ FrameIndex FramePool::take() {
   const FrameIndex frame = absent_.back();
   // The system has less memory than the budget says: go on with what there is.
   if (memory_.create(frame) != Status::kOk) {
-    if (created_ > 0) limit_ = created_;
+    if (created_ > 0) limit_ = std::max(created_, std::min(limit_, kFramesMin));
     return FrameIndex::none();
   }
   absent_.pop_back();

@@ -18,6 +18,8 @@ namespace ebb {
 
 class FramePool {
  public:
+  static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
+
   FramePool(BackingMemory& memory, std::uint32_t frames_max);
 
   std::uint32_t limit() const { return limit_; }

@@ -254,10 +254,7 @@ FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   while (evicting_ + frames_.free() < waiting && evict_least(urgency, worth_below)) {
   }
   if (urgency == Urgency::kFault && evicting_ == 0 && !short_of_frames_ && table_.count(BlockState::kReady) > 0) {
-    // What is held back is all that can still leave.
-    for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
-      if (const BlockIndex held = table_.block_of(FrameIndex(i)); held.valid()) let_go(held);
-    }
+    let_go_all();  // what is held back is all that can still leave
     static_cast<void>(evict_least(urgency, worth_below));
   }
   return frames_.take_free();  // an eviction may have taken a dead block, which needs no write

@@ -133,6 +133,7 @@ class Engine {
   void discard(BlockIndex block);
   ExtentIndex take_extent(Tier wanted);
   ExtentIndex take_extent_in(Tier tier);
+  void let_go_all();
   void leave_queues(BlockIndex block);
   void evict_behind(Tier below);
   void fetch_ahead(Tier below);

@@ -35,7 +35,12 @@ bool Engine::adopt(BlockIndex index) {
   if (!frame.valid()) {
     // Adoption goes on block after block: as many writes at once as are good for flash.
     const std::uint32_t aim = urgent_.size() + wanted_.size() + limits_.lane;
-    while (evicting_ + frames_.free() < aim && evict_least(Urgency::kWanted, Victims::kPinned)) {
+    const std::uint64_t worth_below = Victims::kPinned + table_[index].last_use;
+    while (evicting_ + frames_.free() < aim && evict_least(Urgency::kWanted, worth_below)) {
+    }
+    if (evicting_ == 0 && !short_of_frames_ && table_.count(BlockState::kReady) > 0) {
+      let_go_all();  // what is held back is all that can still leave
+      static_cast<void>(evict_least(Urgency::kWanted, worth_below));
     }
     frame = frames_.claim();
   }
@@ -81,6 +86,12 @@ bool Engine::abandon(BlockIndex index) {
   }
   block.outside = true;
   return true;
+}
+
+void Engine::let_go_all() {
+  for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
+    if (const BlockIndex held = table_.block_of(FrameIndex(i)); held.valid()) let_go(held);
+  }
 }
 
 void Engine::leave_queues(BlockIndex index) {

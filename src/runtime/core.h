@@ -54,7 +54,7 @@ class Core {
     bool overwritten = false;  // all of it, before anything of it is read
   };
 
-  static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
+  static constexpr std::uint32_t kFramesMin = FramePool::kFramesMin;
 
   Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy);
   // Frames that a budget is good for: what BackingMemory must provide.

@@ -77,6 +77,7 @@ class ManagedRuntime final : public Runtime {
     std::vector<ExtentIndex> extents;
   };
   struct Adopted {
+    std::span<std::byte> given;  // of which these blocks
     std::byte* data;
     BlockRange blocks;
     std::uint64_t offset;          // the allocation that the core knows it as
@@ -104,7 +105,7 @@ class ManagedRuntime final : public Runtime {
   template <typename Pending>
   void wait_while(Lock& lock, Pending pending);
   Adoption& adoption();
-  Adopted* reserve_for(std::span<std::byte> memory);
+  Adopted* reserve_for(std::span<std::byte> given, std::span<std::byte> memory);
   void adopt_blocks(const Adopted& adopted);
   void adopt_block(BlockIndex block);
   std::size_t end_adoption(std::span<std::byte> memory, bool unwanted);
@@ -117,6 +118,7 @@ class ManagedRuntime final : public Runtime {
   void forget_adopted(const Adopted& adopted);
   void settle_adopted();
   void release_all() noexcept;
+  void seal_rest(Adopted& adopted);
   bool is_adopted(const void* data) const noexcept;
   bool adopted_range(const Access& access, Core::Range& range) const;
   void grow_flash(Lock& lock);

@@ -7,15 +7,17 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "runtime/managed_runtime.h"
 
 namespace ebb {
 namespace {
 
 constexpr std::chrono::milliseconds kTurn{10};
-constexpr int kIdleTurnsMax = 500;       // in which nothing moves: 5 s
-constexpr int kReserveTriesMax = 50;     // while a page of what was freed there is pinned
-constexpr std::uint32_t kHomeAhead = 8;  // blocks on their way home at once
+constexpr int kIdleTurnsMax = 500;                     // in which nothing moves: 5 s
+constexpr std::uint64_t kBlockMaxNs = 60'000'000'000;  // for one block, whatever moves
+constexpr int kReserveTriesMax = 50;                   // while a page of what was freed there is pinned
+constexpr std::uint32_t kHomeAhead = 8;                // blocks on their way home at once
 
 std::string span_text(std::span<const std::byte> memory) {
   char text[64];
@@ -50,7 +52,7 @@ std::span<std::byte> ManagedRuntime::adopt(std::span<std::byte> memory) {
   if (end <= begin) return {};
   const std::span<std::byte> whole(reinterpret_cast<std::byte*>(begin), end - begin);
   const std::lock_guard adopting(adopting_);
-  Adopted* const adopted = reserve_for(whole);
+  Adopted* const adopted = reserve_for(memory, whole);
   try {
     adopt_blocks(*adopted);
   } catch (...) {
@@ -62,7 +64,7 @@ std::span<std::byte> ManagedRuntime::adopt(std::span<std::byte> memory) {
   return whole;
 }
 
-ManagedRuntime::Adopted* ManagedRuntime::reserve_for(std::span<std::byte> memory) {
+ManagedRuntime::Adopted* ManagedRuntime::reserve_for(std::span<std::byte> given, std::span<std::byte> memory) {
   Lock lock(mutex_);
   if (overlap(memory, base_, space_bytes_)) {
     throw Error(Status::kInvalid, "cannot adopt " + span_text(memory) + ": this runtime manages it already");
@@ -74,6 +76,7 @@ ManagedRuntime::Adopted* ManagedRuntime::reserve_for(std::span<std::byte> memory
     throw Error(Status::kInvalid, "cannot adopt " + span_text(memory) + ": " + reason);
   }
   auto made = std::make_unique<Adopted>();
+  made->given = given;
   made->data = memory.data();
   lock.lock();
   tell_core();
@@ -110,12 +113,13 @@ void ManagedRuntime::adopt_blocks(const Adopted& adopted) {
 
 void ManagedRuntime::adopt_block(BlockIndex block) {
   Lock lock(mutex_);
+  const std::uint64_t begin_ns = monotonic_ns();
   for (int idle = 0; !core_.adopt(block);) {
     pump();
     after_change();
     const bool moves = core_.engine().in_flight() > 0 || core_.extents_wanted() > 0;
     idle = moves ? 0 : idle + 1;
-    if (idle > kIdleTurnsMax) {
+    if (idle > kIdleTurnsMax || monotonic_ns() - begin_ns > kBlockMaxNs) {
       throw Error(Status::kNoMemory,
                   "memory cannot be adopted: nothing can leave the budget to make room for it, because flash in '" +
                       flash_directory_ +
@@ -225,6 +229,7 @@ bool ManagedRuntime::abandon(Lock& lock, BlockIndex block) {
 
 // Waits until a block is in memory, and asks for those behind it. Lock held.
 void ManagedRuntime::bring_home(Lock& lock, BlockIndex block, BlockIndex end) {
+  const std::uint64_t begin_ns = monotonic_ns();
   for (int idle = 0; core_.table()[block].state != BlockState::kResident && !adoption_->gone(block);) {
     if (core_.table()[block].state == BlockState::kLost) {
       throw Error(Status::kCorrupt, "cannot release adopted memory: flash in '" + flash_directory_ +
@@ -236,7 +241,7 @@ void ManagedRuntime::bring_home(Lock& lock, BlockIndex block, BlockIndex end) {
     after_change();
     if (core_.table()[block].state == BlockState::kResident) break;
     idle = core_.engine().in_flight() > 0 ? 0 : idle + 1;
-    if (idle > kIdleTurnsMax) {
+    if (idle > kIdleTurnsMax || monotonic_ns() - begin_ns > kBlockMaxNs) {
       throw Error(Status::kNoMemory, "cannot release adopted memory: nothing can leave the budget to bring it home");
     }
     changed_.wait_for(lock, kTurn);
@@ -290,19 +295,32 @@ void ManagedRuntime::release_all() noexcept {
       release_blocks(adopted);
     } catch (const Error& error) {
       std::fprintf(stderr, "ebb: %s; a touch of what is missing fails with SIGSEGV\n", error.what());
-      const Lock lock(mutex_);
-      for (std::uint32_t i = adopted.released; i < adopted.blocks.count; ++i) {
-        const BlockIndex block(adopted.blocks.first.value() + i);
-        if (core_.table()[block].state != BlockState::kResident) memory_->fail(block);
-      }
+      seal_rest(adopted);
     }
     forget_adopted(adopted);
   }
 }
 
+// What cannot come home must not be taken for zeros.
+void ManagedRuntime::seal_rest(Adopted& adopted) {
+  Lock lock(mutex_);
+  for (; adopted.released < adopted.blocks.count; ++adopted.released) {
+    const BlockIndex block(adopted.blocks.first.value() + adopted.released);
+    if (core_.table()[block].state == BlockState::kResident && !adoption_->gone(block)) {
+      adoption_->leave(block);
+      core_.engine().disown(block);
+      continue;
+    }
+    EBB_CHECK(abandon(lock, block));
+    memory_->fail(block);
+  }
+}
+
 bool ManagedRuntime::is_adopted(const void* data) const noexcept {
-  Core::Range range;
-  return adopted_range({data, 1}, range);
+  const auto* const byte = static_cast<const std::byte*>(data);
+  const std::lock_guard list(adopted_mutex_);
+  return std::any_of(adopted_.begin(), adopted_.end(),
+                     [&](const auto& adopted) { return overlap(adopted->given, byte, 1); });
 }
 
 // The part of an access that lies in adopted memory.

@@ -79,9 +79,9 @@ std::size_t AdoptedMemory::take_faults(std::span<BlockIndex> blocks) {
   std::copy_n(stash_.begin(), taken, blocks.begin());
   std::copy(stash_.begin() + taken, stash_.begin() + stash_count_, stash_.begin());
   stash_count_ -= taken;
-  if (stash_count_ == 0) {
-    [[maybe_unused]] const auto rest = ::read(stash_fd_.get(), &count, sizeof count);
-  }
+  count = 1;
+  [[maybe_unused]] const auto rest =
+      stash_count_ > 0 ? ::write(stash_fd_.get(), &count, sizeof count) : ::read(stash_fd_.get(), &count, sizeof count);
   return taken;
 }
 
