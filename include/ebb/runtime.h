@@ -58,7 +58,22 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual void* allocate(std::size_t bytes) = 0;
   // Null is allowed; any other pointer must come from allocate().
   virtual void deallocate(void* data) noexcept = 0;
-  // Whether `data` lies in the space that this runtime manages.
+  // Takes memory that exists already under the budget, in place: its address stays, its content is not copied, and it
+  // leaves and comes back like what allocate() gives. Only whole blocks (Options::block_bytes, aligned) inside `memory`
+  // are adopted; they are returned, and the ends stay as they are. It takes no memory: what does not fit is on flash by
+  // the time that it returns. The memory must be private, anonymous, readable and writable (malloc, new, a NumPy
+  // array); throws Error otherwise, or where neither memory nor flash has a place for it, and everything is as before.
+  //
+  // The owner may unmap or discard it at any time, but must not free() it before release() or discard(), as malloc
+  // would give out memory that still counts here. It must outlive the runtime, or be released.
+  virtual std::span<std::byte> adopt(std::span<std::byte> memory) = 0;
+  // Brings home all that was adopted inside `memory`, which is plain memory again; returns how many bytes that is, 0 if
+  // nothing was. Throws Error where the machine has not memory enough for it (then nothing has changed), or where flash
+  // has lost some of it.
+  virtual std::size_t release(std::span<std::byte> memory) = 0;
+  // The same for memory whose content nobody wants any more, as before it is freed: nothing is brought home.
+  virtual std::size_t discard(std::span<std::byte> memory) = 0;
+  // Whether `data` lies in the space that this runtime manages, or in memory given to adopt().
   virtual bool manages(const void* data) const noexcept = 0;
 
   // Announces a launch: waits until as much of `accesses` as fits is in memory, and keeps it there until retire().

@@ -33,9 +33,8 @@ FrameIndex FramePool::take() {
   if (!free_.empty()) return take_free();
   if (room() == 0) return FrameIndex::none();
   const FrameIndex frame = absent_.back();
-  // The system has less memory than the budget says: go on with what there is.
   if (memory_.create(frame) != Status::kOk) {
-    if (created_ > 0) limit_ = created_;
+    go_on_with_less();
     return FrameIndex::none();
   }
   absent_.pop_back();
@@ -60,12 +59,29 @@ void FramePool::end_ahead(FrameIndex frame, Status status) {
   if (status != Status::kOk) {
     absent_.push_back(frame);
     --created_;
-    if (status == Status::kNoMemory && created_ > 0) limit_ = created_;  // as in take()
+    if (status == Status::kNoMemory) go_on_with_less();
   } else if (over()) {
     destroy(frame);
   } else {
     free_.insert(free_.begin(), frame);  // those that were in use before are the first to be used again
   }
+}
+
+FrameIndex FramePool::claim() {
+  if (room() == 0) {
+    if (over() || free_.empty()) return FrameIndex::none();
+    destroy(take_free());
+  }
+  const FrameIndex frame = absent_.back();
+  absent_.pop_back();
+  ++created_;
+  created_peak_ = std::max(created_peak_, created_);
+  return frame;
+}
+
+void FramePool::forget(FrameIndex frame) {
+  absent_.push_back(frame);
+  --created_;
 }
 
 void FramePool::put(FrameIndex frame) {
@@ -75,6 +91,11 @@ void FramePool::put(FrameIndex frame) {
   } else {
     free_.push_back(frame);
   }
+}
+
+// The system has less memory than the budget says.
+void FramePool::go_on_with_less() {
+  if (created_ > 0) limit_ = std::max(created_, std::min(limit_, kFramesMin));
 }
 
 void FramePool::destroy(FrameIndex frame) {

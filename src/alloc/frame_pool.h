@@ -19,6 +19,8 @@ namespace ebb {
 
 class FramePool {
  public:
+  static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
+
   FramePool(BackingMemory& memory, std::uint32_t frames_max);
 
   std::uint32_t limit() const { return limit_; }
@@ -42,10 +44,17 @@ class FramePool {
   FrameIndex begin_ahead();
   void end_ahead(FrameIndex frame, Status status);
   std::uint32_t making_ahead() const { return making_ahead_; }
+  // A frame for memory that exists already and comes under the budget; none if there is no room for it. A free frame
+  // gives its own memory up for that. forget(): that memory is no longer ours, nor the frame's.
+  FrameIndex claim();
+  void forget(FrameIndex frame);
+  // Of a frame whose memory its owner has unmapped: what it may have got since is given up.
+  void discard(FrameIndex frame) { destroy(frame); }
 
   void validate() const;
 
  private:
+  void go_on_with_less();
   void destroy(FrameIndex frame);
 
   BackingMemory& memory_;

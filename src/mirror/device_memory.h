@@ -14,7 +14,7 @@
 #include "drivers/linux/userfault_calls.h"
 #include "ebb/mirror.h"
 #include "mirror/directory.h"
-#include "mirror/gate.h"
+#include "drivers/linux/adopt/gate.h"
 
 namespace ebb {
 

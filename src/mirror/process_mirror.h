@@ -27,7 +27,7 @@
 #include "ebb/mirror.h"
 #include "mirror/device_memory.h"
 #include "mirror/directory.h"
-#include "mirror/gate.h"
+#include "drivers/linux/adopt/gate.h"
 #include "mirror/watched_ranges.h"
 
 namespace ebb {

@@ -97,7 +97,7 @@ void Engine::release_extent(ExtentIndex extent) {
 void Engine::populate(BlockRange blocks) {
   const std::uint32_t most = std::min(blocks.count, frames_.limit() / 2);
   for (BlockIndex i = blocks.first; i.value() < blocks.first.value() + most; i = i.next()) {
-    if (table_[i].state != BlockState::kUntouched || table_[i].queue != 0) continue;
+    if (table_[i].state != BlockState::kUntouched || table_[i].queue != 0 || table_[i].outside) continue;
     if (!serve(i, Urgency::kWanted)) return;
   }
 }
@@ -110,7 +110,8 @@ void Engine::want(BlockIndex index) {
     rescue(index);
   } else if (block.state == BlockState::kReady) {
     attach(index, block.frame);
-  } else if (block.queue == 0 && (block.state == BlockState::kOnFlash || block.state == BlockState::kUntouched)) {
+  } else if (!block.outside && block.queue == 0 &&
+             (block.state == BlockState::kOnFlash || block.state == BlockState::kUntouched)) {
     wanted_.push(index);
   }
 }
@@ -153,6 +154,11 @@ void Engine::fault(BlockIndex index) {
       if (urgent_.empty()) return rescue(index);
       [[fallthrough]];  // the frame is on its way to who waits already, or neither would ever have it
     case BlockState::kUntouched:
+      if (block.outside) {
+        block.awaited = false;
+        return memory_.wake(index);
+      }
+      [[fallthrough]];
     case BlockState::kOnFlash:
       if (wanted_.holds(index)) wanted_.remove(index);
       if (!urgent_.holds(index)) urgent_.push(index);
@@ -213,6 +219,10 @@ bool Engine::serve(BlockIndex index, Urgency urgency) {
       return true;
     case BlockState::kEvicting: rescue(index); return true;
     case BlockState::kUntouched: {
+      if (block.outside) {
+        memory_.wake(index);
+        return true;
+      }
       if (urgency != Urgency::kFault && block.live == 0) return true;
       const FrameIndex frame = acquire(index, urgency);
       if (!frame.valid()) return false;
@@ -244,10 +254,7 @@ FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   while (evicting_ + frames_.free() < waiting && evict_least(urgency, worth_below)) {
   }
   if (urgency == Urgency::kFault && evicting_ == 0 && !short_of_frames_ && table_.count(BlockState::kReady) > 0) {
-    // What is held back is all that can still leave.
-    for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
-      if (const BlockIndex held = table_.block_of(FrameIndex(i)); held.valid()) let_go(held);
-    }
+    let_go_all();  // what is held back is all that can still leave
     static_cast<void>(evict_least(urgency, worth_below));
   }
   return frames_.take_free();  // an eviction may have taken a dead block, which needs no write

@@ -89,6 +89,17 @@ class Engine {
   // The most recent block found unreadable; none otherwise.
   BlockIndex lost_block() const { return lost_block_; }
 
+  // For memory that the program has mapped itself. vacate(): blocks that nobody has lose the frames of dead content;
+  // kBusy: one is pinned. set_outside(): untouched blocks stand for such memory, or no longer. adopt(): what is outside
+  // comes under the budget as it is; false while there is no room for it: what makes some has been started, so call
+  // again after complete(). disown(): a resident or untouched block's memory is outside again. abandon(): the block's
+  // memory, and its content, are gone; false while a transfer is under way.
+  Status vacate(BlockRange blocks);
+  void set_outside(BlockRange blocks, bool outside);
+  bool adopt(BlockIndex block);
+  void disown(BlockIndex block);
+  bool abandon(BlockIndex block);
+
   // Writes every resident block's content to flash while leaving it resident; call, with pump() and complete(), until
   // it returns true. `cursor` starts at 0 and is the caller's. False also while flash has no room: see flash_full().
   bool flush(std::uint32_t& cursor);
@@ -122,6 +133,8 @@ class Engine {
   void discard(BlockIndex block);
   ExtentIndex take_extent(Tier wanted);
   ExtentIndex take_extent_in(Tier tier);
+  void let_go_all();
+  void leave_queues(BlockIndex block);
   void evict_behind(Tier below);
   void fetch_ahead(Tier below);
   void restore_reserve();

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "port/adoption.h"
 #include "port/backing_memory.h"
 #include "port/fault_source.h"
 
@@ -20,6 +21,13 @@ class SpaceMemory : public BackingMemory, public FaultSource {
   // One line for people: mechanism, privilege rung, what is lost on it.
   virtual std::string description() const = 0;
 
+  // What adopts memory of the program's own, made when first asked for; null with the reason where that is not to be
+  // had. Under the runtime's lock.
+  virtual Adoption* adoption(std::string& reason) = 0;
+
+  // Around fork(), by the forking thread, in parent and child.
+  virtual void before_fork() = 0;
+  virtual void after_fork() = 0;
   // In a forked child, by its only thread, before anything touches the space.
   virtual Status enter_child() = 0;
   // In a child: gives an absent block this content (empty: zeros) and wakes who waits.

@@ -54,7 +54,7 @@ class Core {
     bool overwritten = false;  // all of it, before anything of it is read
   };
 
-  static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
+  static constexpr std::uint32_t kFramesMin = FramePool::kFramesMin;
 
   Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy);
   // Frames that a budget is good for: what BackingMemory must provide.
@@ -85,6 +85,15 @@ class Core {
   bool all_here() const;
   // What the tables of whoever keeps such ranges take of the budget.
   void set_cache_bytes(std::uint64_t bytes);
+
+  // Whole blocks of addresses for memory that the program has mapped itself and that is adopted where it is: reserve(),
+  // then adopt() and disown(), or abandon(), block by block as the engine has them, then unreserve(). `offset` names
+  // the allocation that they are for the policy. kNoMemory: no places for so many blocks; kBusy: try again.
+  Status reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset);
+  void unreserve(BlockRange blocks, std::uint64_t offset);
+  bool adopt(BlockIndex block);
+  // Wants a block of it in memory, as the most recently used.
+  void want(BlockIndex block);
 
   // A launch that will be announced, after those expected before it; begin() when it has been, before it runs; forget()
   // when it is over, or will not come. 0: nothing to say.

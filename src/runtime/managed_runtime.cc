@@ -49,6 +49,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
 }
 
 ManagedRuntime::~ManagedRuntime() {
+  if (!child_) release_all();
   unregister_for_fork();
   stopping_ = true;
   flash_.wake();
@@ -61,7 +62,9 @@ ManagedRuntime::~ManagedRuntime() {
   if (child_) flash_.abandon();
 }
 
-bool ManagedRuntime::manages(const void* data) const noexcept { return offset_of(data) < space_bytes_; }
+bool ManagedRuntime::manages(const void* data) const noexcept {
+  return in_space(data) || (adopted_count_.load(std::memory_order_relaxed) > 0 && is_adopted(data));
+}
 
 std::uint64_t ManagedRuntime::offset_of(const void* data) const {
   return reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(base_);
@@ -69,13 +72,17 @@ std::uint64_t ManagedRuntime::offset_of(const void* data) const {
 
 bool ManagedRuntime::range_of(const Access& access, Core::Range& range) const {
   const std::uint64_t offset = offset_of(access.data);
-  if (offset >= space_bytes_ || access.bytes == 0 || access.bytes > space_bytes_ - offset) return false;
+  if (access.bytes == 0) return false;
+  if (offset >= space_bytes_) {
+    return adopted_count_.load(std::memory_order_relaxed) > 0 && adopted_range(access, range);
+  }
+  if (access.bytes > space_bytes_ - offset) return false;
   range.offset = offset;
   range.bytes = access.bytes;
   range.group = access.group;
   range.written = access.written;
   range.overwritten = access.overwritten;
-  range.in_allocation = access.allocation != nullptr && manages(access.allocation);
+  range.in_allocation = access.allocation != nullptr && in_space(access.allocation);
   range.allocation = range.in_allocation ? offset_of(access.allocation) : 0;
   return true;
 }
@@ -116,7 +123,7 @@ bool ManagedRuntime::allocate_in_core(std::size_t bytes, std::uint64_t& offset) 
 
 void ManagedRuntime::deallocate(void* data) noexcept {
   if (data == nullptr) return;
-  if (!manages(data)) {
+  if (!in_space(data)) {
     if (!child_) count_small(-static_cast<std::int64_t>(::malloc_usable_size(data)));
     std::free(data);
     return;

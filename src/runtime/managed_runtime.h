@@ -48,6 +48,9 @@ class ManagedRuntime final : public Runtime {
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data) noexcept override;
   bool manages(const void* data) const noexcept override;
+  std::span<std::byte> adopt(std::span<std::byte> memory) override;
+  std::size_t release(std::span<std::byte> memory) override { return end_adoption(memory, false); }
+  std::size_t discard(std::span<std::byte> memory) override { return end_adoption(memory, true); }
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   void retire(std::uint64_t ticket) noexcept override;
   std::uint64_t expect(std::span<const Access> accesses) noexcept override;
@@ -73,12 +76,21 @@ class ManagedRuntime final : public Runtime {
     int pipe;  // end of file: the child and its descendants are gone
     std::vector<ExtentIndex> extents;
   };
+  struct Adopted {
+    std::span<std::byte> given;  // of which these blocks
+    std::byte* data;
+    BlockRange blocks;
+    std::uint64_t offset;          // the allocation that the core knows it as
+    std::uint32_t released = 0;    // blocks from the first that are plain memory again
+    std::atomic<bool> busy{true};  // a thread is adopting or releasing it
+  };
   static constexpr std::size_t kFaultsMax = 64;  // faulting blocks whose stall is timed at once
 
   void move_loop();
   void fault_loop();
   void serve_faults(std::span<const BlockIndex> blocks);
   void settle_faults();
+  Lock lock_for_faults();
   void child_fault_loop();
   void after_change();
   void register_for_fork();
@@ -92,6 +104,23 @@ class ManagedRuntime final : public Runtime {
   bool allocate_in_core(std::size_t bytes, std::uint64_t& offset);
   template <typename Pending>
   void wait_while(Lock& lock, Pending pending);
+  Adoption& adoption();
+  Adopted* reserve_for(std::span<std::byte> given, std::span<std::byte> memory);
+  void adopt_blocks(const Adopted& adopted);
+  void adopt_block(BlockIndex block);
+  std::size_t end_adoption(std::span<std::byte> memory, bool unwanted);
+  Adopted* find_adopted(std::span<const std::byte> memory);
+  void release_blocks(Adopted& adopted);
+  void discard_blocks(Adopted& adopted);
+  void check_room(const Adopted& adopted);
+  bool abandon(Lock& lock, BlockIndex block);
+  void bring_home(Lock& lock, BlockIndex block, BlockIndex end);
+  void forget_adopted(const Adopted& adopted);
+  void settle_adopted();
+  void release_all() noexcept;
+  void seal_rest(Adopted& adopted);
+  bool is_adopted(const void* data) const noexcept;
+  bool adopted_range(const Access& access, Core::Range& range) const;
   void grow_flash(Lock& lock);
   void report_lost();
   void release_ended_snapshots();
@@ -102,6 +131,7 @@ class ManagedRuntime final : public Runtime {
   void* allocate_small(std::size_t bytes);
   void count_small(std::int64_t bytes);
   [[noreturn]] void out_of_memory(std::size_t bytes);
+  bool in_space(const void* data) const noexcept { return offset_of(data) < space_bytes_; }
   std::uint64_t offset_of(const void* data) const;
   bool range_of(const Access& access, Core::Range& range) const;
   template <typename F>
@@ -139,6 +169,15 @@ class ManagedRuntime final : public Runtime {
   std::vector<Snapshot> snapshots_;
   Snapshot forming_{};  // between before_fork and after_fork
   int child_pipe_ = -1;
+
+  // Memory adopted: changed under adopting_ and mutex_, read under either, or adopted_mutex_. Lock order: adopting_,
+  // mutex_, adopted_mutex_.
+  std::mutex adopting_;
+  mutable std::mutex adopted_mutex_;
+  std::vector<std::unique_ptr<Adopted>> adopted_;
+  std::atomic<std::size_t> adopted_count_{0};
+  Adoption* adoption_ = nullptr;
+  bool adopted_changed_ = false;  // owners have unmapped some of it
 
   std::atomic<std::int64_t> small_bytes_{0};
   std::atomic<std::int64_t> small_kept_{0};

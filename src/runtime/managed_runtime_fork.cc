@@ -65,6 +65,7 @@ void ManagedRuntime::before_fork() {
   tell_core();
   claim_cache();
   tell_core();
+  if (adoption_ != nullptr) settle_adopted();
   std::uint32_t cursor = 0;
   for (int idle = 0; !core_.flush(cursor);) {
     pump();
@@ -86,6 +87,8 @@ void ManagedRuntime::before_fork() {
   } else {
     forming_ = {-1, {}};
   }
+  adopted_mutex_.lock();
+  memory_->before_fork();
   static_cast<void>(lock.release());  // until after the fork
 }
 
@@ -95,6 +98,8 @@ void ManagedRuntime::after_fork_parent() {
   child_pipe_ = -1;
   if (forming_.pipe >= 0) snapshots_.push_back(std::move(forming_));
   forming_ = {};
+  memory_->after_fork();
+  adopted_mutex_.unlock();
   mutex_.unlock();
 }
 
@@ -113,6 +118,8 @@ void ManagedRuntime::after_fork_child() {
   child_ = true;
   if (first) {
     if (forming_.pipe >= 0) ::close(forming_.pipe);
+    memory_->after_fork();
+    adopted_mutex_.unlock();
     mutex_.unlock();
     // The parent's threads do not exist here; their handles are forgotten, not joined.
     new (&changed_) std::condition_variable();

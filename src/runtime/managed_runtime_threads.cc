@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kSubmitBatch = 2;
 constexpr std::size_t kPollBatch = 2;
 constexpr std::chrono::milliseconds kIdleWait{200};
+constexpr int kLockTryUs = 5;
 constexpr std::uint64_t kPublishEveryNs = 100'000'000;
 // A fault that finds no block able to leave may be served when somebody unpins a page; after this it never will.
 constexpr std::uint64_t kStarvedMaxNs = 5'000'000'000;
@@ -32,6 +33,7 @@ void ManagedRuntime::move_loop() {
   std::uint64_t published_ns = 0;
   Lock lock(mutex_);
   while (!stopping_) {
+    if (adoption_ != nullptr) settle_adopted();
     if (core_.extents_wanted() > 0) grow_flash(lock);
     const std::size_t taken = core_.take_requests(requests);
     // Slow, so only while nothing moves.
@@ -94,7 +96,7 @@ void ManagedRuntime::fault_loop() {
 }
 
 void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
-  const Lock lock(mutex_);
+  const Lock lock = lock_for_faults();
   for (const BlockIndex block : blocks) {
     ++faults_;
     core_.fault(block);
@@ -106,6 +108,18 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
   pump();
   settle_faults();
   after_change();
+}
+
+// Who has the lock may be in a call of malloc's that gives back adopted memory, which waits until it has been noticed.
+ManagedRuntime::Lock ManagedRuntime::lock_for_faults() {
+  if (adopted_count_.load() == 0) return Lock(mutex_);
+  Lock lock(mutex_, std::try_to_lock);
+  while (!lock.owns_lock()) {
+    adoption_->apply_changes();
+    ::usleep(kLockTryUs);
+    static_cast<void>(lock.try_lock());
+  }
+  return lock;
 }
 
 // Ends the stall of faults that have been served, and gives up on one that never can be. Lock held.

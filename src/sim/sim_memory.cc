@@ -8,7 +8,8 @@
 namespace ebb {
 namespace {
 
-constexpr std::byte kGone{0xdd};  // memory that was given back
+constexpr std::uint32_t kFramesMin = 8;  // the core's
+constexpr std::byte kGone{0xdd};         // memory that was given back
 
 }  // namespace
 
@@ -35,8 +36,8 @@ Status SimMemory::create(FrameIndex frame) {
   log_.note(EventLog::Kind::kCreate, frame.value(), refused);
   refusing_ = refused;
   if (refused) {
-    // The pool goes on with what it has, until it is told a limit again.
-    if (created_ > 0) frames_limit_ = created_;
+    // The pool goes on with what it has, or the least that it needs, until it is told a limit again.
+    if (created_ > 0) frames_limit_ = std::max(created_, std::min(frames_limit_, kFramesMin));
     return Status::kNoMemory;
   }
   record = Frame{};
@@ -133,6 +134,37 @@ void SimMemory::await(BlockIndex index) {
 void SimMemory::end_wait(SimBlock& block) {
   if (block.awaited) --waiting_;
   block.awaited = false;
+}
+
+void SimMemory::adopt(FrameIndex frame, BlockIndex index, std::span<const std::byte> content) {
+  log_.note(EventLog::Kind::kCreate, frame.value(), index.value());
+  Frame& record = frames_.at(frame.value());
+  SimBlock& block = blocks_.at(index.value());
+  EBB_CHECK(!record.exists);
+  EBB_CHECK(!block.frame.valid());
+  EBB_CHECK_LT(created_, frames_limit_);
+  record = Frame{true, index, 0};
+  block.frame = frame;
+  block.failed = false;
+  ++created_;
+  std::copy(content.begin(), content.end(), buffer(frame).begin());
+}
+
+void SimMemory::disown(BlockIndex index, std::span<std::byte> content) {
+  const FrameIndex frame = blocks_.at(index.value()).frame;
+  std::copy_n(bytes(index).begin(), content.size(), content.begin());
+  unmap(index);
+  frames_[frame.value()].exists = false;
+  --created_;
+}
+
+void SimMemory::unmap(BlockIndex index) {
+  SimBlock& block = blocks_.at(index.value());
+  log_.note(EventLog::Kind::kDestroy, block.frame.value(), index.value());
+  std::fill(buffer(block.frame).begin(), buffer(block.frame).end(), kGone);
+  frames_.at(block.frame.value()).block = BlockIndex::none();
+  block.frame = FrameIndex::none();
+  end_wait(block);
 }
 
 void SimMemory::pin(BlockIndex index) {

@@ -50,6 +50,11 @@ class SimMemory final : public BackingMemory {
   void await(BlockIndex block);
   bool awaited(BlockIndex block) const { return blocks_[block.value()].awaited; }
   std::uint32_t waiting() const { return waiting_; }
+  // Memory of the program's own, with this content, becomes that of a frame that has none, under its block; it becomes
+  // the program's again, which then has the content; its owner unmaps it.
+  void adopt(FrameIndex frame, BlockIndex block, std::span<const std::byte> content);
+  void disown(BlockIndex block, std::span<std::byte> content);
+  void unmap(BlockIndex block);
   void pin(BlockIndex block);
   void unpin_all();
   bool pinned(BlockIndex block) const { return blocks_[block.value()].pinned; }

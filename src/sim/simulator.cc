@@ -189,6 +189,47 @@ void SimDriver::deallocate(std::uint64_t offset) {
   if (!core_.engine().idle()) pump();
 }
 
+Status SimDriver::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset) {
+  give_up_kept();
+  const Status status = core_.reserve(count, blocks, offset);
+  update_limit();
+  return status;
+}
+
+bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {
+  for (std::uint32_t stuck = 0; !core_.adopt(block);) {
+    pump();
+    stuck = turn() ? 0 : stuck + 1;
+    if (stuck > kStarvedTurnsMax) return false;
+  }
+  memory_.adopt(core_.table()[block].frame, block, content);
+  return true;
+}
+
+bool SimDriver::release(BlockIndex index, std::span<std::byte> content) {
+  const Block& block = core_.table()[index];
+  for (std::uint32_t stuck = 0; block.state != BlockState::kResident;) {
+    if (block.state == BlockState::kLost || block.state == BlockState::kUntouched) return false;
+    core_.want(index);
+    pump();
+    if (block.state == BlockState::kResident) break;
+    stuck = turn() ? 0 : stuck + 1;
+    if (stuck > kStarvedTurnsMax) return false;
+  }
+  memory_.disown(index, content);
+  core_.engine().disown(index);
+  return true;
+}
+
+void SimDriver::abandon(BlockIndex index) {
+  for (std::uint32_t turns = 0;; ++turns) {
+    EBB_CHECK_LT(turns, kTurnsMax);
+    if (memory_.present(index)) memory_.unmap(index);
+    if (core_.engine().abandon(index)) return pump();
+    turn();
+  }
+}
+
 std::uint64_t SimDriver::announce(std::uint64_t op, std::span<const Core::Range> ranges) {
   const std::uint64_t ticket = core_.announce(op, ranges);
   pump();

@@ -70,6 +70,13 @@ class SimDriver {
   bool take_kept(std::uint64_t bytes, std::uint64_t& offset);
   void give_up_kept();
   void pump();
+  // Memory of the program's own comes under the budget, block by block, and leaves it. False: nothing can leave to make
+  // room for it; or, of release(), its content is lost too.
+  Status reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset);
+  bool adopt(BlockIndex block, std::span<const std::byte> content);
+  bool release(BlockIndex block, std::span<std::byte> content);
+  // Its owner has unmapped it, or wants nothing of it any more.
+  void abandon(BlockIndex block);
   // The program touches a block: what comes of it.
   Touch touch(BlockIndex block);
   // Another thread touches an absent block and waits; settle() sees to it that it is not forgotten.

@@ -51,6 +51,7 @@ void PageTable::validate() const {
     }
     if (block.state == BlockState::kOnFlash || block.state == BlockState::kFetching) EBB_CHECK(block.extent.valid());
     if (block.state == BlockState::kUntouched || block.state == BlockState::kLost) EBB_CHECK(!block.extent.valid());
+    if (block.outside) EBB_CHECK(block.state == BlockState::kUntouched);
     if (block.rescue) EBB_CHECK(block.state == BlockState::kEvicting);
   }
   std::uint32_t owned = 0;

@@ -30,6 +30,7 @@ struct Block {            // all bits zero: an untouched block
   bool held = false;        // kFetching: to become ready, not resident, unless awaited
   bool awaited = false;     // absent: a thread has touched it and waits
   bool rescue = false;      // kEvicting: wanted back, the frame returns when the write is over
+  bool outside = false;     // kUntouched: stands for memory that is not under the budget, and may have no frame
   bool prefetched = false;  // kFetching or kResident: arrived before anything asked for it
 };
 

@@ -9,6 +9,7 @@ works with every operator, because memory that is absent when it is touched is f
     enable()   once per process, or again after disable() with the same options; tensors made before stay as they are
     disable()  new tensors are ordinary again; those that exist stay managed, wherever they are, until they are freed
     stats()    a dict of counters, in bytes and nanoseconds, and the seconds of every step
+    adopt()    brings memory that exists already, such as a NumPy array, under the budget in place; release() ends it
     step()     marks the end of an iteration; optimizers of torch.optim do it by themselves
 """
 
@@ -30,11 +31,18 @@ except ModuleNotFoundError as missing:
 
         disable = step = manages = stats = enabled
 
+        @staticmethod
+        def opened():
+            return False
+
 else:
     from . import _C
     from ._C import Error
 
-__all__ = ["Error", "disable", "enable", "enabled", "manages", "stats", "step"]
+from . import _adoption
+from ._adoption import Adopted
+
+__all__ = ["Adopted", "Error", "adopt", "disable", "enable", "enabled", "manages", "release", "stats", "step"]
 
 _options: dict | None = None
 _step_hook = None
@@ -128,3 +136,35 @@ def manages(tensor: torch.Tensor) -> bool:
 def stats() -> dict:
     """Counters so far; see ebb/stats.h for their meaning. Also policy, description and step_seconds."""
     return _C.stats()
+
+
+def _adopting_module():
+    """Whose runtime adopts: that of enable(), or else that of ebbtide.array.open_runtime()."""
+    if _C.opened():
+        return _C
+    try:
+        from . import _array
+    except ImportError:
+        _array = None
+    if _array is None or not _array.opened():
+        raise Error("there is no memory budget yet: call ebbtide.enable() or ebbtide.array.open_runtime() first")
+    return _array
+
+
+def adopt(array) -> Adopted:
+    """Brings the memory of a NumPy array, a CPU tensor or a writable buffer under the budget, in place.
+
+    Its address and its content stay, and nothing is copied; what does not fit into the budget is on flash from now on
+    and comes back when it is touched. Whole blocks inside it are adopted (enable(block=...), 2 MiB by default); of a
+    tensor all of its storage, of a view of NumPy's the view. It ends with release(array), with the returned object, or
+    with the array: an array that is deleted takes its memory along. A bytearray or the like is kept alive until it is
+    released.
+
+    Raises Error where the memory cannot be adopted: shared, of a file, read-only, locked, adopted already.
+    """
+    return _adoption.adopt(array, _adopting_module(), Error)
+
+
+def release(array) -> None:
+    """Ends the adoption of an array, or of what adopt() returned: all of it comes home, and is plain memory again."""
+    _adoption.release(array, Error)

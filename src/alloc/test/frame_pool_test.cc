@@ -110,17 +110,46 @@ TEST_F(FramePoolTest, TheLimitIsAtLeastOne) {
 }
 
 TEST_F(FramePoolTest, GoesOnWithWhatTheSystemGives) {
+  SimMemory memory({64, 16, 16, 1}, plan_, nth_, log_);
+  FramePool pool(memory, 16);
+  plan_.frames_available = 10;
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(pool.take().valid());
+  EXPECT_FALSE(pool.take().valid());
+  EXPECT_EQ(pool.limit(), 10u);
+  EXPECT_EQ(pool.room(), 0u);
+  // Told its budget again, it tries again.
+  plan_.frames_available = 16;
+  pool.set_limit(16);
+  memory.set_frames_limit(16);
+  EXPECT_TRUE(pool.take().valid());
+  pool.validate();
+}
+
+TEST_F(FramePoolTest, KeepsAskingForTheLeastThatItNeeds) {
   plan_.frames_available = 2;
   EXPECT_TRUE(pool_.take().valid());
   EXPECT_TRUE(pool_.take().valid());
   EXPECT_FALSE(pool_.take().valid());
-  EXPECT_EQ(pool_.limit(), 2u);
-  EXPECT_EQ(pool_.room(), 0u);
-  // Told its budget again, it tries again.
+  EXPECT_EQ(pool_.limit(), FramePool::kFramesMin);
   plan_.frames_available = 8;
-  pool_.set_limit(8);
-  memory_.set_frames_limit(8);
   EXPECT_TRUE(pool_.take().valid());
+  pool_.validate();
+}
+
+TEST_F(FramePoolTest, ClaimsFramesForMemoryThatExists) {
+  const FrameIndex made = pool_.take();
+  const FrameIndex claimed = pool_.claim();
+  EXPECT_NE(made, claimed);
+  EXPECT_EQ(pool_.created(), 2u);
+  EXPECT_EQ(memory_.created(), 1u);
+  pool_.set_limit(2);
+  EXPECT_FALSE(pool_.claim().valid());
+  pool_.put(made);
+  EXPECT_EQ(pool_.claim(), made);  // whose own memory was given up
+  EXPECT_EQ(memory_.created(), 0u);
+  pool_.forget(made);
+  pool_.forget(claimed);
+  EXPECT_EQ(pool_.created(), 0u);
   pool_.validate();
 }
 

@@ -69,6 +69,7 @@ void MoveMemory::destroy(FrameIndex frame) { ::madvise(home_address(frame), bloc
 // The kernel announces the end of direct I/O before it lets go of the pages, by some microseconds: until then they
 // cannot move.
 void MoveMemory::attach(FrameIndex frame, BlockIndex block) {
+  if (AdoptedMemory* const adopted = adopter_of(block)) return adopted->attach(home_address(frame), block);
   for (int tries = 0; userfault_.move(address(block), home_address(frame), block_bytes_) != Status::kOk; ++tries) {
     EBB_CHECK_LT(tries, kUnpinTriesMax);
     ::usleep(kUnpinTryUs);
@@ -76,12 +77,17 @@ void MoveMemory::attach(FrameIndex frame, BlockIndex block) {
 }
 
 Status MoveMemory::detach(BlockIndex block, FrameIndex frame) {
+  if (AdoptedMemory* const adopted = adopter_of(block)) return adopted->detach(block, home_address(frame));
   return userfault_.move(home_address(frame), address(block), block_bytes_);
 }
 
-void MoveMemory::wake(BlockIndex block) { userfault_.wake(address(block), block_bytes_); }
+void MoveMemory::wake(BlockIndex block) {
+  if (AdoptedMemory* const adopted = adopter_of(block)) return adopted->wake(block);
+  userfault_.wake(address(block), block_bytes_);
+}
 
 void MoveMemory::fail(BlockIndex block) {
+  if (AdoptedMemory* const adopted = adopter_of(block); adopted != nullptr) return adopted->fail(block);
   // Without poison (before 6.6; then there is no MOVE either, but the ioctl may be filtered) the block is unmapped.
   if (userfault_.poison(address(block), block_bytes_) != Status::kOk) {
     ::mmap(address(block), block_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -89,11 +95,18 @@ void MoveMemory::fail(BlockIndex block) {
   wake(block);
 }
 
-void MoveMemory::forget_failure(BlockIndex block) { ::madvise(address(block), block_bytes_, MADV_DONTNEED); }
+void MoveMemory::forget_failure(BlockIndex block) {
+  if (AdoptedMemory* const adopted = adopter_of(block)) return adopted->forget_failure(block);
+  ::madvise(address(block), block_bytes_, MADV_DONTNEED);
+}
 
 std::size_t MoveMemory::next(std::span<BlockIndex> blocks) {
   for (;;) {
-    std::array<pollfd, 2> polled{{{userfault_.fd(), POLLIN, 0}, {interrupt_fd_, POLLIN, 0}}};
+    AdoptedMemory* const adopted = child_ ? nullptr : adopted_.load(std::memory_order_acquire);
+    std::array<pollfd, 4> polled{{{userfault_.fd(), POLLIN, 0},
+                                  {interrupt_fd_, POLLIN, 0},
+                                  {adopted != nullptr ? adopted->fd() : -1, POLLIN, 0},
+                                  {adopted != nullptr ? adopted->stash_fd() : -1, POLLIN, 0}}};
     if (::poll(polled.data(), polled.size(), -1) < 0) {
       EBB_CHECK_EQ(errno, EINTR);
       continue;
@@ -106,14 +119,18 @@ std::size_t MoveMemory::next(std::span<BlockIndex> blocks) {
     std::size_t found = 0;
     uffd_msg message;
     while (found < blocks.size() && ::read(userfault_.fd(), &message, sizeof message) == sizeof message) {
-      if (message.event != UFFD_EVENT_PAGEFAULT) continue;
-      const std::uint64_t touched = message.arg.pagefault.address;
-      EBB_CHECK(space_.holds(touched));
-      const std::uint64_t offset = touched - reinterpret_cast<std::uintptr_t>(space_.data());
-      blocks[found++] = BlockIndex(static_cast<std::uint32_t>(offset / block_bytes_));
+      if (message.event == UFFD_EVENT_PAGEFAULT) blocks[found++] = block_at(message.arg.pagefault.address);
     }
+    if (adopted != nullptr) found += adopted->take_faults(blocks.subspan(found));
     if (found > 0) return found;
   }
+}
+
+BlockIndex MoveMemory::block_at(std::uint64_t touched) const {
+  if (child_ && !space_.holds(touched)) return adopted_.load()->block_at(touched);
+  EBB_CHECK(space_.holds(touched));
+  const std::uint64_t offset = touched - reinterpret_cast<std::uintptr_t>(space_.data());
+  return BlockIndex(static_cast<std::uint32_t>(offset / block_bytes_));
 }
 
 void MoveMemory::interrupt() {
@@ -126,6 +143,23 @@ std::string MoveMemory::description() const {
              ? "userfaultfd with UFFDIO_MOVE, full rung"
              : "userfaultfd with UFFDIO_MOVE, user-mode rung: a system call on an absent block fails with EFAULT "
                "(sysctl vm.unprivileged_userfaultfd=1 or CAP_SYS_PTRACE lifts this)";
+}
+
+Adoption* MoveMemory::adoption(std::string& reason) {
+  if (adopted_owner_ == nullptr && AdoptedMemory::make(block_bytes_, userfault_, adopted_owner_) == Status::kOk) {
+    adopted_.store(adopted_owner_.get(), std::memory_order_release);
+    interrupt();  // next() waits for one descriptor more
+  }
+  if (adopted_owner_ == nullptr) reason = "no second userfaultfd can be had here, or no /proc/self/pagemap";
+  return adopted_owner_.get();
+}
+
+void MoveMemory::before_fork() {
+  if (adopted_owner_ != nullptr) adopted_owner_->before_fork();
+}
+
+void MoveMemory::after_fork() {
+  if (adopted_owner_ != nullptr) adopted_owner_->after_fork();
 }
 
 Status MoveMemory::enter_child() {
@@ -143,11 +177,18 @@ Status MoveMemory::enter_child() {
   Userfault fresh;
   if (const Status status = Userfault::open(fresh); status != Status::kOk) return status;
   userfault_ = std::move(fresh);
+  if (adopted_owner_ != nullptr) {
+    if (const Status status = adopted_owner_->enter_child(userfault_); status != Status::kOk) return status;
+  }
   return userfault_.watch(space_.data(), space_.bytes());
 }
 
 void MoveMemory::place(BlockIndex block, std::span<const std::byte> content) {
   EBB_CHECK(child_);
+  if (AdoptedMemory* const adopted = adopter_of(block)) {
+    if (!adopted->place(userfault_, block, content)) adopted->fail(block);
+    return;
+  }
   const Status status = content.empty() ? userfault_.zero(address(block), block_bytes_)
                                         : userfault_.copy(address(block), content.data(), content.size());
   if (status != Status::kOk) fail(block);

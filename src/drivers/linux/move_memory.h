@@ -6,9 +6,11 @@
 // watched, because populating a watched one would fault to ourselves; one at a time.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
+#include "drivers/linux/adopt/adopted_memory.h"
 #include "drivers/linux/reservation.h"
 #include "drivers/linux/userfault.h"
 #include "port/space_memory.h"
@@ -37,12 +39,21 @@ class MoveMemory final : public SpaceMemory {
   std::byte* base() const override { return space_.data(); }
   std::size_t bytes() const override { return space_.bytes(); }
   std::string description() const override;
+  Adoption* adoption(std::string& reason) override;
+  void before_fork() override;
+  void after_fork() override;
   Status enter_child() override;
   void place(BlockIndex block, std::span<const std::byte> content) override;
 
  private:
   MoveMemory() = default;
+  BlockIndex block_at(std::uint64_t touched) const;
   std::byte* address(BlockIndex block) const { return space_.data() + block.value() * block_bytes_; }
+  // Whom a block stands for, if not for memory of the space.
+  AdoptedMemory* adopter_of(BlockIndex block) const {
+    AdoptedMemory* const adopted = adopted_.load(std::memory_order_acquire);
+    return adopted != nullptr && adopted->holds(block) ? adopted : nullptr;
+  }
   std::byte* home_address(FrameIndex frame) const { return home_.data() + frame.value() * block_bytes_; }
 
   std::size_t block_bytes_ = 0;
@@ -52,6 +63,8 @@ class MoveMemory final : public SpaceMemory {
   std::mutex scratch_mutex_;
   Userfault userfault_;
   int interrupt_fd_ = -1;
+  std::unique_ptr<AdoptedMemory> adopted_owner_;
+  std::atomic<AdoptedMemory*> adopted_{nullptr};  // made when first asked for; the fault thread looks for it
   bool child_ = false;
 };
 

@@ -144,6 +144,11 @@ std::string RemapMemory::description() const {
          "privilege";
 }
 
+Adoption* RemapMemory::adoption(std::string& reason) {
+  reason = "the memory driver is 'remap', which has its own memory only";
+  return nullptr;
+}
+
 Status RemapMemory::enter_child() {
   // The space of a parent is not inherited. That of a child is, with what it holds: a grandchild goes on from there.
   if (!child_) {

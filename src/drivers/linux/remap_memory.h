@@ -41,6 +41,9 @@ class RemapMemory final : public SpaceMemory {
   std::byte* base() const override { return space_.data(); }
   std::size_t bytes() const override { return space_.bytes(); }
   std::string description() const override;
+  Adoption* adoption(std::string& reason) override;
+  void before_fork() override {}
+  void after_fork() override {}
   Status enter_child() override;
   void place(BlockIndex block, std::span<const std::byte> content) override;
 

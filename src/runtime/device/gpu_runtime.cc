@@ -104,6 +104,13 @@ void* GpuRuntime::allocate(std::size_t bytes) {
   return device_->base() + offset;
 }
 
+std::span<std::byte> GpuRuntime::adopt(std::span<std::byte>) {
+  throw Error(
+      Status::kUnsupported,
+      "a runtime over a GPU cannot adopt memory of the host: allocate from it and copy, or open a runtime without "
+      "a device");
+}
+
 void GpuRuntime::deallocate_on(void* data, Stream stream) noexcept {
   if (data == nullptr || in_child()) return;
   const Lock lock(mutex_);

@@ -45,6 +45,9 @@ class GpuRuntime final : public DeviceRuntime {
   void deallocate(void* data) noexcept override { deallocate_on(data, nullptr); }
   void deallocate_on(void* data, Stream stream) noexcept override;
   bool manages(const void* data) const noexcept override { return offset_of(data) < device_->bytes(); }
+  std::span<std::byte> adopt(std::span<std::byte> memory) override;
+  std::size_t release(std::span<std::byte>) override { return 0; }
+  std::size_t discard(std::span<std::byte>) override { return 0; }
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   std::uint64_t announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) override;
   void retire(std::uint64_t ticket) noexcept override;

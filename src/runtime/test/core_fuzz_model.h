@@ -24,6 +24,8 @@ class FuzzModel {
   struct Allocation {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
+    bool adopted = false;        // memory of the program's own: whole blocks
+    std::uint64_t reserved = 0;  // the allocation that the core knows those as
   };
 
   FuzzModel(std::uint32_t blocks, std::uint64_t block_bytes)
@@ -38,13 +40,13 @@ class FuzzModel {
   bool lost(BlockIndex block) const { return lost_[block.value()]; }
   bool live(BlockIndex block) const { return live_[block.value()] > 0; }
 
-  void add(std::uint64_t offset, std::uint64_t bytes) {
+  void add(std::uint64_t offset, std::uint64_t bytes, bool adopted = false, std::uint64_t reserved = 0) {
     EBB_CHECK_EQ(offset % kGrain, 0u);
     EBB_CHECK_EQ(bytes % kGrain, 0u);
     for (const Allocation& other : allocations_) {
       EBB_CHECK(offset + bytes <= other.offset || other.offset + other.bytes <= offset);
     }
-    allocations_.push_back({offset, bytes});
+    allocations_.push_back({offset, bytes, adopted, reserved});
     for_blocks(offset, bytes, [&](std::size_t block) { live_blocks_ += live_[block]++ == 0 ? 1 : 0; });
     undefine(offset, bytes);
   }

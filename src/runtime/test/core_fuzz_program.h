@@ -118,6 +118,8 @@ class FuzzProgram {
       retire();
     } else if (dice < 88) {
       touch_elsewhere();
+    } else if (dice < 89) {
+      adopt();
     } else if (dice < 90) {
       train();
     } else if (dice < 92) {
@@ -180,12 +182,52 @@ class FuzzProgram {
       if (uses(queued, allocation)) driver_.core().forget(queued.expected);
     }
     std::erase_if(queued_, [&](const Queued& queued) { return uses(queued, allocation); });
-    if (keeps_ && rng_.chance(1, 2)) {
+    if (allocation.adopted) {
+      end_adoption(blocks);
+      driver_.core().unreserve(blocks, allocation.reserved);
+      if (!driver_.core().engine().idle()) driver_.pump();
+    } else if (keeps_ && rng_.chance(1, 2)) {
       driver_.keep(allocation.offset);
     } else {
       driver_.deallocate(allocation.offset);
     }
     model_.remove(which);
+  }
+
+  // Some blocks of memory that the program has, with what is in them.
+  void adopt() {
+    const auto count = static_cast<std::uint32_t>(rng_.between(1, scenario_.frames + 4));
+    BlockRange blocks;
+    std::uint64_t reserved = 0;
+    const Status status = driver_.reserve(count, blocks, reserved);
+    history_.add("adopt(%u blocks) %s", count, name(status));
+    if (status != Status::kOk) return;
+    std::vector<std::byte> content(kBlockBytes);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const BlockIndex block(blocks.first.value() + i);
+      if (!driver_.adopt(block, content)) {
+        // Nothing is under the budget that was not before.
+        history_.add("  block %u finds no room", block.value());
+        EBB_CHECK(!scenario_.steady);
+        end_adoption({blocks.first, i});
+        return driver_.core().unreserve(blocks, reserved);
+      }
+    }
+    model_.add(blocks.first.value() * kBlockBytes, count * kBlockBytes, true, reserved);
+    access({blocks.first.value() * kBlockBytes, count * kBlockBytes, 0, false}, true);
+  }
+
+  void end_adoption(BlockRange blocks) {
+    const bool wanted = rng_.chance(2, 3);
+    std::vector<std::byte> content(kBlockBytes);
+    for (std::uint32_t i = 0; i < blocks.count; ++i) {
+      const BlockIndex block(blocks.first.value() + i);
+      if (wanted && driver_.release(block, content)) {
+        EBB_CHECK(model_.lost(block) || model_.matches(block, content));
+      } else {
+        driver_.abandon(block);
+      }
+    }
   }
 
   // A range of whole grains within an allocation.

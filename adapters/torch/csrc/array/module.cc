@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "dlpack.h"
@@ -46,14 +47,43 @@ Reduce reduce_named(const std::string& name) {
   return kinds.at(name);
 }
 
+std::shared_ptr<Runtime>* g_runtime = nullptr;
+
 void open_runtime(const std::string& memory, const std::string& flash, const std::string& policy) {
   Options options = options_from_environment();
   if (!memory.empty()) options.memory = parse_size(memory);
   if (!flash.empty()) parse_flash(flash, options);
   if (!policy.empty()) options.policy = policy;
   // Leaked on purpose, as the adapter's is: arrays may be touched until the very end of the process.
-  auto* const runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
-  use_runtime(*runtime);
+  g_runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
+  use_runtime(*g_runtime);
+}
+
+Runtime& runtime() {
+  if (g_runtime == nullptr)
+    throw Error(Status::kInvalid, "there is no runtime: call ebbtide.array.open_runtime() first");
+  return **g_runtime;
+}
+
+// Of addresses: ebbtide/_adoption.py finds out those of arrays, and how long they live. Without the GIL, because
+// another thread's touch may need it.
+void bind_adoption(py::module_& m) {
+  static constexpr auto kSpan = [](std::uintptr_t address, std::size_t bytes) {
+    return std::span<std::byte>(reinterpret_cast<std::byte*>(address), bytes);
+  };
+  m.def(
+      "adopt",
+      [](std::uintptr_t address, std::size_t bytes) {
+        const std::span<std::byte> adopted = runtime().adopt(kSpan(address, bytes));
+        return std::pair(reinterpret_cast<std::uintptr_t>(adopted.data()), adopted.size());
+      },
+      Release());
+  m.def(
+      "release", [](std::uintptr_t address, std::size_t bytes) { return runtime().release(kSpan(address, bytes)); },
+      Release());
+  m.def(
+      "discard", [](std::uintptr_t address, std::size_t bytes) { return runtime().discard(kSpan(address, bytes)); },
+      Release());
 }
 
 py::dict cache_dict(const CacheStats& stats) {
@@ -261,6 +291,8 @@ PYBIND11_MODULE(_array, m) {
   bind_array(m);
   bind_creation(m);
   bind_operators(m);
+  bind_adoption(m);
+  m.def("opened", [] { return g_runtime != nullptr; });
   m.def("open_runtime", &open_runtime, Release());
   m.def(
       "close_runtime", [] { ebb::use_runtime(nullptr); }, Release());

@@ -1,5 +1,5 @@
 // See gate.h.
-#include "mirror/gate.h"
+#include "drivers/linux/adopt/gate.h"
 
 #include <sys/mman.h>
 
@@ -28,17 +28,20 @@ bool Gate::overlaps(std::uintptr_t begin, std::uintptr_t end) const {
   return begin < own + base_.bytes() && own < end;
 }
 
-userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t bytes) {
-  EBB_CHECK_LE(bytes, base_.bytes());
-  auto moved = userfault::move(faults_fd_, data(), from, bytes);
+userfault::Moved move_to_empty(int fd, const ProcessMap& map, void* to, const void* from, std::size_t bytes) {
+  auto moved = userfault::move(fd, to, from, bytes);
   if (moved.error == 0) return moved;
-  // Linux 6.18 stops counting once an attempt inside the call met EAGAIN, and goes on moving. Pages go in order, so
-  // whatever lies before one that came has been dealt with.
-  const auto begin = reinterpret_cast<std::uintptr_t>(data());
+  // Pages go in order, so whatever lies before one that came has been dealt with.
+  const auto begin = reinterpret_cast<std::uintptr_t>(to);
   for (std::size_t at = moved.bytes, run = 0; at < bytes; at += run) {
     if (map.present_run(begin + at, bytes - at, run)) moved.bytes = at + run;
   }
   return moved;
+}
+
+userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t bytes) {
+  EBB_CHECK_LE(bytes, base_.bytes());
+  return move_to_empty(faults_fd_, map, data(), from, bytes);
 }
 
 // Unregistered, because who drops pages of a watched range waits for its event to be read, which needs the lock.

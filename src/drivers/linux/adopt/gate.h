@@ -1,10 +1,11 @@
-// Gate: where pages of the process pass on their way into a device's memory: one huge page of addresses on the mirror's
-// own userfaultfd. Owned by one mirror, under its lock; no function but make() allocates.
+// Gate: where pages of the process pass on their way into memory of ours, a frame or a device's: one huge page of
+// addresses on the userfaultfd that tells its owner what becomes of the process's mappings. Used under the owner's
+// lock; no function but make() allocates.
 //
 // The kernel refuses to move pages to it (EAGAIN) while an event of that descriptor is unread, and no change begins
-// during a move: what came was taken from mappings that the directory knows. A move straight into the device's memory,
-// whose descriptor tells no events, would be let through between a munmap and its event, which then would drop pages of
-// the mapping after it. Invariant: empty when nobody holds the lock.
+// during a move: what came was taken from mappings that the owner knows. A move straight into memory whose descriptor
+// tells no events would be let through between a munmap and its event, which then would drop pages of the mapping after
+// it. Invariant: empty when nobody holds the lock.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,10 @@
 #include "drivers/linux/userfault_calls.h"
 
 namespace ebb {
+
+// userfault::move() to where nothing is, counted right: Linux 6.18 stops counting once an attempt inside the call met
+// EAGAIN, and goes on moving.
+userfault::Moved move_to_empty(int fd, const ProcessMap& map, void* to, const void* from, std::size_t bytes);
 
 class Gate {
  public:

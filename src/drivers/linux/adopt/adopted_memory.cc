@@ -1,0 +1,400 @@
+// AdoptedMemory: moving blocks. What owners do to them: adopted_changes.cc.
+#include "drivers/linux/adopt/adopted_memory.h"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "drivers/linux/machine_memory.h"
+
+namespace ebb {
+namespace {
+
+constexpr int kPauseUs = 20;
+constexpr int kTriesMax = 1'500'000;  // half a minute of pauses: a bug, not a delay
+
+std::byte* pointer(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
+
+std::string refusal(const Mapping& mapping, std::uintptr_t stack) {
+  if (mapping.kind == Mapping::Kind::kSpecial) return "it is the kernel's or a driver's";
+  if (mapping.kind == Mapping::Kind::kFile) return "it maps a file: read the file into ordinary memory first";
+  if (mapping.shared) return "it is shared with other processes: adopt private memory only";
+  if (mapping.page_bytes != 4096) return "it has hugetlb pages, which do not move: use transparent huge pages";
+  if (!mapping.readable || !mapping.writable) return "it cannot be read and written (mprotect)";
+  if (std::strncmp(mapping.name, "[stack", 6) == 0 || (stack >= mapping.begin && stack < mapping.end)) {
+    return "it is a stack in use";
+  }
+  return "";
+}
+
+}  // namespace
+
+Status AdoptedMemory::make(std::size_t block_bytes, const Userfault& home, std::unique_ptr<AdoptedMemory>& memory) {
+  std::unique_ptr<AdoptedMemory> made(new AdoptedMemory(block_bytes, home));
+  userfault::Wanted wanted;
+  wanted.user_mode_only = home.rung() == Userfault::Rung::kUserModeOnly;
+  wanted.events = true;
+  userfault::Offered offered;
+  if (userfault::open(wanted, made->fd_, offered) != 0 || !offered.move) return Status::kUnsupported;
+  made->touched_fd_ = made->fd_.get();
+  made->stash_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->stash_fd_.valid()) return Status::kNoMemory;
+  if (const Status status = ProcessMap::open(made->map_); status != Status::kOk) return status;
+  if (const Status status = Gate::make(made->fd_.get(), made->gate_); status != Status::kOk) return status;
+  memory = std::move(made);
+  return Status::kOk;
+}
+
+Status AdoptedMemory::judge(std::span<const std::byte> memory, std::string& reason) const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  bool overlaps = gate_.overlaps(begin, begin + memory.size());
+  {
+    const Lock lock(mutex_);
+    const_cast<AdoptedBlocks&>(blocks_).visit(begin, begin + memory.size(),
+                                              [&](BlockIndex block, std::size_t first, std::size_t last) {
+                                                for (std::size_t page = first; page < last; ++page)
+                                                  overlaps = overlaps || !blocks_.gone(block, page);
+                                              });
+  }
+  if (overlaps) reason = "some of it is adopted already: release that first";
+  for (std::uintptr_t at = begin; reason.empty() && at < begin + memory.size();) {
+    Mapping mapping;
+    if (!map_.find(at, mapping)) {
+      reason = "some of it is not mapped";
+      break;
+    }
+    reason = refusal(mapping, stack);
+    at = mapping.end;
+    if (!reason.empty()) reason += " (" + map_.describe(mapping.begin) + ")";
+  }
+  return reason.empty() ? Status::kOk : Status::kInvalid;
+}
+
+void AdoptedMemory::add(BlockRange range, std::byte* address) {
+  auto span = std::make_unique<AdoptedBlocks::Span>(range, reinterpret_cast<std::uintptr_t>(address), block_bytes_);
+  AdoptedBlocks::Spans next;
+  next.reserve(blocks_.size() + 1);
+  Lock lock(mutex_);
+  AdoptedBlocks::Spans none;
+  blocks_.swap(none);  // moved from one vector, which has the room, to the other
+  for (auto& other : none) {
+    if (span != nullptr && range.first.value() < other->range.first.value()) next.push_back(std::move(span));
+    next.push_back(std::move(other));
+  }
+  if (span != nullptr) next.push_back(std::move(span));
+  blocks_.swap(next);
+  lock.unlock();  // the old vectors are freed without it
+}
+
+void AdoptedMemory::remove(BlockRange range) {
+  std::unique_ptr<AdoptedBlocks::Span> removed;
+  AdoptedBlocks::Spans spans;
+  Lock lock(mutex_);
+  blocks_.swap(spans);
+  for (auto& span : spans) {
+    if (span->range.first == range.first) removed = std::move(span);
+  }
+  spans.erase(std::remove(spans.begin(), spans.end(), nullptr), spans.end());
+  blocks_.swap(spans);
+  lock.unlock();
+}
+
+Status AdoptedMemory::populate(BlockIndex block) {
+  std::uintptr_t address = 0;
+  {
+    const Lock lock(mutex_);
+    address = blocks_.find(block)->address;
+  }
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+  for (int tries = 0; ::madvise(pointer(address), block_bytes_, MADV_POPULATE_WRITE) != 0; ++tries) {
+    if (errno != EAGAIN && errno != EINTR)
+      return errno == ENOMEM || errno == EFAULT ? Status::kInvalid : Status::kNoMemory;
+    if (tries >= kTriesMax) return Status::kNoMemory;
+  }
+  return Status::kOk;
+}
+
+// Lets the thread whose event was unread proceed; its event is read here, whoever we are.
+void AdoptedMemory::give_way(Lock& lock, int& tries) {
+  EBB_CHECK_LT(++tries, kTriesMax);
+  lock.unlock();
+  if (tries < 16) {
+    ::sched_yield();
+  } else {
+    ::usleep(kPauseUs);
+  }
+  lock.lock();
+  read_messages();
+}
+
+Status AdoptedMemory::join(BlockIndex index) {
+  Lock lock(mutex_);
+  read_messages();
+  // An event of a mapping that was here before this one must not be taken for one of this.
+  for (int tries = 0; !userfault::quiet(fd_.get());) give_way(lock, tries);
+  AdoptedBlock& block = *blocks_.find(index);
+  // A child gets memory of its own at these addresses (enter_child), not a copy with holes.
+  if (::madvise(pointer(block.address), block_bytes_, MADV_DONTFORK) != 0) return Status::kInvalid;
+  if (const int error = userfault::watch(fd_.get(), pointer(block.address), block_bytes_); error != 0) {
+    ::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
+    return error == EBUSY ? Status::kBusy : Status::kInvalid;
+  }
+  block.joined = block.present = true;
+  if (try_moving(lock, index)) return Status::kOk;
+  userfault::unwatch(fd_.get(), pointer(block.address), block_bytes_);
+  ::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
+  block.joined = block.present = false;
+  return Status::kInvalid;
+}
+
+// Whether the kernel moves memory of this mapping; a huge page is not split for it.
+bool AdoptedMemory::try_moving(Lock& lock, BlockIndex index) {
+  const AdoptedBlock& block = *blocks_.find(index);
+  const bool huge = block_bytes_ >= kHugePageBytes && (map_.page(block.address) & ProcessMap::kHuge) != 0;
+  const std::size_t bytes = huge ? kHugePageBytes : kPageBytes;
+  in_transit_ = index;
+  for (int tries = 0;;) {
+    const auto moved = gate_.pull(map_, pointer(block.address), bytes);
+    if (moved.bytes > 0) push(lock, index, gate_.data(), moved.bytes);
+    if (moved.error == 0 || moved.bytes > 0) return true;
+    if (moved.error != EAGAIN) return moved.error == EBUSY;  // pinned just now
+    give_way(lock, tries);
+    if (is_gone(block)) return true;
+  }
+}
+
+void AdoptedMemory::leave(BlockIndex index) {
+  Lock lock(mutex_);
+  read_messages();
+  AdoptedBlock& block = *blocks_.find(index);
+  for (std::size_t at = 0, end = 0; at < block_bytes_ && block.joined; at = end) {
+    bool there = false;
+    end = run(index, at, block_bytes_, there);
+    if (!there) continue;
+    userfault::unwatch(fd_.get(), pointer(block.address + at), end - at);
+    ::madvise(pointer(block.address + at), end - at, MADV_DOFORK);
+  }
+  note_served(block);
+  block.joined = block.present = false;
+}
+
+bool AdoptedMemory::gone(BlockIndex index) const {
+  const Lock lock(mutex_);
+  const AdoptedBlock* const block = blocks_.find(index);
+  return block != nullptr && is_gone(*block);
+}
+
+std::uint64_t AdoptedMemory::free_bytes() const { return read_machine_memory().usable_bytes(); }
+
+// The end of the pages, from the one at `at`, that are all there, or all gone.
+std::size_t AdoptedMemory::run(BlockIndex index, std::size_t at, std::size_t end, bool& there) const {
+  if (blocks_.find(index)->gone_pages == 0) {
+    there = true;
+    return end;
+  }
+  there = !blocks_.gone(index, at / kPageBytes);
+  std::size_t stop = at;
+  while (stop < end && blocks_.gone(index, stop / kPageBytes) != there) stop += kPageBytes;
+  return std::min(stop, end);
+}
+
+void AdoptedMemory::attach(std::byte* home, BlockIndex index) {
+  Lock lock(mutex_);
+  read_messages();
+  AdoptedBlock& block = *blocks_.find(index);
+  if (!block.joined || is_gone(block)) return;
+  if (block.failed) {
+    ::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
+    block.failed = false;
+  }
+  push(lock, index, home, block_bytes_);
+  block.present = true;
+  note_served(block);
+  userfault::wake(fd_.get(), pointer(block.address), block_bytes_);
+}
+
+// Pages that their owner discarded while they were away are zeros now.
+void AdoptedMemory::clear_empty_pages(BlockIndex index, const std::byte* from, std::size_t begin, std::size_t end) {
+  if (blocks_.find(index)->empty_pages == 0) return;
+  for (std::size_t at = begin; at < end; at += kPageBytes) {
+    std::byte* const page = const_cast<std::byte*>(from) + at;
+    const bool there =
+        (map_.page(reinterpret_cast<std::uintptr_t>(page)) & (ProcessMap::kPresent | ProcessMap::kSwapped)) != 0;
+    if (there && blocks_.empty(index, at / kPageBytes)) std::memset(page, 0, kPageBytes);
+  }
+}
+
+// Moves the first `bytes` of a block to its address, from where they wait; what is left there is of no use.
+void AdoptedMemory::push(Lock& lock, BlockIndex index, const std::byte* from, std::size_t bytes) {
+  in_transit_ = index;
+  clear_empty_pages(index, from, 0, bytes);
+  bool left = false;
+  int tries = 0;
+  for (std::size_t at = 0; at < bytes;) {
+    bool there = false;
+    const std::size_t end = run(index, at, bytes, there);
+    if (!there) {
+      left = true;
+      at = end;
+      continue;
+    }
+    const auto address = [&] { return pointer(blocks_.find(index)->address + at); };
+    const auto moved = move_to_empty(fd_.get(), map_, address(), from + at, end - at);
+    at += moved.bytes;
+    if (moved.error == 0) continue;
+    EBB_CHECK(moved.error != EEXIST || moved.bytes > 0);  // nobody but us fills what is absent there
+    if (moved.error != EAGAIN && moved.error != EBUSY && moved.error != EEXIST) {
+      // Read-only or locked meanwhile: it can be filled, if not by moving. Gone without an event it cannot be.
+      left = true;
+      const auto copied = userfault::copy(fd_.get(), address(), from + at, end - at);
+      at += copied.bytes + (copied.error == EEXIST ? kPageBytes : 0);
+      if (copied.error == 0 || copied.error == EEXIST) continue;
+      if (copied.error == ENOENT) {
+        blocks_.set_gone(index, at / kPageBytes, end / kPageBytes);
+        changed_ = true;
+        continue;
+      }
+    }
+    give_way(lock, tries);  // an event is unread, or direct I/O has not let go of the pages yet
+    clear_empty_pages(index, from, at, bytes);
+  }
+  // What else was discarded meanwhile had arrived: who discards it does so himself.
+  blocks_.set_empty(index, 0, block_bytes_ / kPageBytes, false);
+  in_transit_ = BlockIndex::none();
+  if (!left) return;
+  if (from == gate_.data()) {
+    gate_.clear();
+  } else {
+    ::madvise(const_cast<std::byte*>(from), bytes, MADV_DONTNEED);
+  }
+}
+
+Status AdoptedMemory::detach(BlockIndex index, std::byte* home) {
+  Lock lock(mutex_);
+  read_messages();
+  AdoptedBlock& block = *blocks_.find(index);
+  if (!block.joined || is_gone(block)) return Status::kBusy;
+  if (block.stays_until_ns > 0) {
+    if (monotonic_ns() < block.stays_until_ns) return Status::kBusy;
+    block.stays_until_ns = 0;
+  }
+  if (const Status status = pull(lock, index, home); status != Status::kOk) return status;
+  block.present = false;
+  make_whole(home);
+  return Status::kOk;
+}
+
+// A page that its owner has discarded, and nobody touched since, is missing: frames are whole.
+void AdoptedMemory::make_whole(std::byte* home) {
+  std::size_t whole = 0;
+  if (map_.present_run(reinterpret_cast<std::uintptr_t>(home), block_bytes_, whole) && whole == block_bytes_) return;
+  int tries = 0;
+  for (std::size_t at = 0; at < block_bytes_;) {
+    const auto filled = userfault::zero(home_.fd(), home + at, block_bytes_ - at);
+    at += filled.bytes + (filled.error == EEXIST ? kPageBytes : 0);
+    if (filled.error != 0 && filled.error != EEXIST) EBB_CHECK_LT(++tries, kTriesMax);
+  }
+}
+
+// Takes a block home through the gate. kBusy: all of it is where it was.
+Status AdoptedMemory::pull(Lock& lock, BlockIndex index, std::byte* home) {
+  in_transit_ = index;
+  int tries = 0;
+  for (std::size_t at = 0; at < block_bytes_;) {
+    bool there = false;
+    const std::size_t end =
+        std::min(run(index, at, block_bytes_, there), at / kHugePageBytes * kHugePageBytes + kHugePageBytes);
+    if (!there) {
+      at = end;
+      continue;
+    }
+    const auto moved = gate_.pull(map_, pointer(blocks_.find(index)->address + at), end - at);
+    if (moved.bytes > 0) take_home(home + at, moved.bytes);
+    at += moved.bytes;
+    if (moved.error == 0) continue;
+    if (moved.error == EAGAIN) {
+      give_way(lock, tries);
+      const AdoptedBlock& block = *blocks_.find(index);
+      if (!is_gone(block) && block.stays_until_ns == 0) continue;
+    }
+    push(lock, index, home, at);
+    userfault::wake(fd_.get(), pointer(blocks_.find(index)->address), block_bytes_);
+    return Status::kBusy;
+  }
+  in_transit_ = BlockIndex::none();
+  return Status::kOk;
+}
+
+// From the gate into a frame; nobody else has either.
+void AdoptedMemory::take_home(std::byte* home, std::size_t bytes) {
+  int tries = 0;
+  for (std::size_t at = 0; at < bytes;) {
+    const auto moved = move_to_empty(home_.fd(), map_, home + at, gate_.data() + at, bytes - at);
+    at += moved.bytes;
+    if (moved.error == 0) return;
+    EBB_CHECK(moved.error == EAGAIN || moved.error == EBUSY || moved.error == EEXIST);
+    EBB_CHECK_LT(++tries, kTriesMax);
+    ::usleep(kPauseUs);
+  }
+}
+
+// Somebody touches a page of a block that is here: the page is missing because its owner has discarded it.
+void AdoptedMemory::wake(BlockIndex index) {
+  Lock lock(mutex_);
+  read_messages();
+  const AdoptedBlock& block = *blocks_.find(index);
+  if (!block.joined) return;
+  int tries = 0;
+  for (std::size_t i = 0; i < fault_count_; ++i) {
+    if (faults_[i] - block.address >= block_bytes_ || !block.present) continue;
+    while (userfault::zero(fd_.get(), pointer(faults_[i]), kPageBytes).error == EAGAIN) {
+      const std::uintptr_t page = faults_[i];
+      give_way(lock, tries);
+      if (i >= fault_count_ || faults_[i] != page) break;
+    }
+  }
+  note_served(block);
+  userfault::wake(fd_.get(), pointer(block.address), block_bytes_);
+}
+
+// Its touches are answered, or will be repeated.
+void AdoptedMemory::note_served(const AdoptedBlock& block) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < fault_count_; ++i) {
+    if (faults_[i] - block.address >= block_bytes_) faults_[kept++] = faults_[i];
+  }
+  fault_count_ = kept;
+}
+
+// Without access, because a mark of poison could be taken away again only by a call that waits for its own event.
+void AdoptedMemory::fail(BlockIndex index) {
+  Lock lock(mutex_);
+  AdoptedBlock& block = *blocks_.find(index);
+  if (!block.joined || is_gone(block)) return;
+  ::mprotect(pointer(block.address), block_bytes_, PROT_NONE);
+  block.failed = true;
+  note_served(block);
+  userfault::wake(touched_fd_, pointer(block.address), block_bytes_);
+}
+
+void AdoptedMemory::forget_failure(BlockIndex index) {
+  Lock lock(mutex_);
+  AdoptedBlock& block = *blocks_.find(index);
+  if (!block.joined || !block.failed || is_gone(block)) return;
+  ::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
+  block.failed = false;
+}
+
+}  // namespace ebb
