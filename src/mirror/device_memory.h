@@ -8,13 +8,13 @@
 
 #include <cstdint>
 
+#include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/process_map.h"
 #include "drivers/linux/reservation.h"
 #include "drivers/linux/system_files.h"
 #include "drivers/linux/userfault_calls.h"
 #include "ebb/mirror.h"
 #include "mirror/directory.h"
-#include "drivers/linux/adopt/gate.h"
 
 namespace ebb {
 

@@ -23,11 +23,11 @@
 #include <mutex>
 #include <thread>
 
+#include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/process_map.h"
 #include "ebb/mirror.h"
 #include "mirror/device_memory.h"
 #include "mirror/directory.h"
-#include "drivers/linux/adopt/gate.h"
 #include "mirror/watched_ranges.h"
 
 namespace ebb {

@@ -119,9 +119,8 @@ void AdoptedMemory::moved(std::uintptr_t from, std::uintptr_t to, std::size_t by
       const std::uintptr_t begin = block.address + first * kPageBytes - from + to;
       strays_[stray_count_++] = {begin, begin + (last - first) * kPageBytes};
       static constexpr char kText[] =
-          "ebb: mremap has torn a block of adopted memory apart: what was on flash of the part that moved is lost, and "
-          "a "
-          "touch of it fails with SIGSEGV. Release memory before a part of it is moved.\n";
+          "ebb: mremap has torn a block of adopted memory apart: what was on flash of the part that moved is lost, "
+          "and a touch of it fails with SIGSEGV. Release memory before a part of it is moved.\n";
       [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
     }
     blocks_.set_gone(index, first, last);
