@@ -54,6 +54,8 @@ class Engine {
   // blocks; pending() tells whether it is still to come.
   void want(BlockIndex block);
   bool pending(BlockIndex block) const;
+  // The program waits for this block: once it is there it stays, as one that was faulted for.
+  void wait_for(BlockIndex block) { victims_.set_faulted(block); }
   // Keeps a block that is on its way, or resident, from being resident until it is touched: fault() tells of it.
   void hold(BlockIndex block);
   // Ends that, touched or not.

@@ -92,8 +92,10 @@ class Core {
   Status reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset);
   void unreserve(BlockRange blocks, std::uint64_t offset);
   bool adopt(BlockIndex block);
-  // Wants a block of it in memory, as the most recently used.
+  // Wants a block of it in memory, as the most recently used; it stays there until some others have been wanted so.
   void want(BlockIndex block);
+  // Wants blocks behind it, which may leave again.
+  void want_ahead(BlockIndex block);
 
   // A launch that will be announced, after those expected before it; begin() when it has been, before it runs; forget()
   // when it is over, or will not come. 0: nothing to say.

@@ -208,7 +208,8 @@ bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {
 
 bool SimDriver::release(BlockIndex index, std::span<std::byte> content) {
   const Block& block = core_.table()[index];
-  for (std::uint32_t stuck = 0; block.state != BlockState::kResident;) {
+  for (std::uint32_t turns = 0, stuck = 0; block.state != BlockState::kResident; ++turns) {
+    EBB_CHECK_LT(turns, kTurnsMax);
     if (block.state == BlockState::kLost || block.state == BlockState::kUntouched) return false;
     core_.want(index);
     pump();

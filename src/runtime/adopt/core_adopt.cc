@@ -39,6 +39,11 @@ void Core::unreserve(BlockRange blocks, std::uint64_t offset) {
 }
 
 void Core::want(BlockIndex block) {
+  engine_.wait_for(block);
+  want_ahead(block);
+}
+
+void Core::want_ahead(BlockIndex block) {
   table_[block].last_use = ++clock_;
   engine_.want(block);
 }

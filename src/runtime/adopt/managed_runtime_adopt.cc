@@ -236,7 +236,8 @@ void ManagedRuntime::bring_home(Lock& lock, BlockIndex block, BlockIndex end) {
                                         "' has lost a part of it. It stays adopted; a touch of that part fails.");
     }
     const std::uint32_t last = std::min(end.value(), block.value() + kHomeAhead);
-    for (BlockIndex i = block; i.value() < last; i = i.next()) core_.want(i);
+    core_.want(block);
+    for (BlockIndex i = block.next(); i.value() < last; i = i.next()) core_.want_ahead(i);
     pump();
     after_change();
     if (core_.table()[block].state == BlockState::kResident) break;
