@@ -15,9 +15,6 @@ constexpr std::uint64_t kTableBytesEach = sizeof(Block) + 40;
 // Tables of a fixed size, and the staging that a driver may need.
 constexpr std::uint64_t kFixedBytes = 192 * kKiB;
 constexpr std::uint64_t kTableSlackBytes = 64 * kKiB;
-// Frames are made ahead until as many are free as are in use, but for these bounds.
-constexpr std::uint64_t kAheadBytesMin = 64 * kMiB;
-constexpr std::uint64_t kAheadBytesMax = 512 * kMiB;
 constexpr std::uint32_t kExtentStep = 128;  // extents are made in steps: 256 MiB of blocks of 2 MiB
 
 Engine::Limits limits_of(const Core::Config& config, const Policy& policy) {
@@ -347,12 +344,6 @@ void Core::fault(BlockIndex block) {
   notice_progress(block);
   table_[block].last_use = ++clock_;
   engine_.fault(block);
-}
-
-bool Core::wants_frame_ahead() const {
-  if (frames_.room() == 0 || frames_.making_ahead() > 0) return false;
-  const std::uint64_t used = frames_.created() - frames_.free();
-  return frames_.free() * config_.block_bytes < std::clamp(used * config_.block_bytes, kAheadBytesMin, kAheadBytesMax);
 }
 
 std::uint32_t Core::extents_wanted() const {

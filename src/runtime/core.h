@@ -122,12 +122,6 @@ class Core {
   // Whether the driver has something to do: take_requests() or extents_wanted().
   bool has_work() const { return engine_.has_requests() || extents_wanted() > 0; }
 
-  // A frame worth making before it is needed, or none; the driver has its memory created, for which it need not hold
-  // the lock, and says what came of it.
-  bool wants_frame_ahead() const;
-  FrameIndex begin_frame_ahead() { return wants_frame_ahead() ? frames_.begin_ahead() : FrameIndex::none(); }
-  void end_frame_ahead(FrameIndex frame, Status status) { frames_.end_ahead(frame, status); }
-
   // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
   std::uint32_t extents_wanted() const;
   void set_extents(std::uint32_t count, bool more_to_come);
