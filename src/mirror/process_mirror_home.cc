@@ -65,7 +65,8 @@ ProcessMirror::Step ProcessMirror::copy_back(const Entry& start) {
   const Entry entry = start;
   const auto copied =
       userfault::copy(faults_fd_.get(), address_of(entry.page), devices_[entry.device].address(entry.slot), kPageBytes);
-  if (copied.error == EAGAIN) return Step::kAgain;
+  // A mapping that is being moved away is missed before the kernel looks for its event.
+  if (copied.error == EAGAIN || (copied.error != 0 && !gate_.settled())) return Step::kAgain;
   EBB_CHECK_NE(copied.error, EFAULT);
   // Any other error: the mapping is gone, or has a page of its own by now. Then the device's is of no use.
   if (copied.error != 0) userfault::wake(faults_fd_.get(), address_of(entry.page), kPageBytes);

@@ -225,7 +225,7 @@ ProcessMirror::Step ProcessMirror::map_coherent(std::uint64_t page) {
   if (moved.error != 0 && device.holds(map_, entry->slot)) {
     // Read-only by now: the kernel puts copies there, but moves none.
     const auto copied = userfault::copy(faults_fd_.get(), address_of(page), device.address(entry->slot), kPageBytes);
-    if (copied.error == EAGAIN) return Step::kAgain;
+    if (copied.error == EAGAIN || (copied.error != 0 && !gate_.settled())) return Step::kAgain;  // as in copy_back()
     if (copied.error != 0) {
       userfault::wake(faults_fd_.get(), address_of(page), kPageBytes);
       drop(*entry);

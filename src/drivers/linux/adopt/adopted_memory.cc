@@ -261,7 +261,7 @@ void AdoptedMemory::push(Lock& lock, BlockIndex index, const std::byte* from, st
       const auto copied = userfault::copy(fd_.get(), address(), from + at, end - at);
       at += copied.bytes + (copied.error == EEXIST ? kPageBytes : 0);
       if (copied.error == 0 || copied.error == EEXIST) continue;
-      if (copied.error == ENOENT) {
+      if (copied.error == ENOENT && userfault::quiet(fd_.get())) {
         blocks_.set_gone(index, at / kPageBytes, end / kPageBytes);
         changed_ = true;
         continue;
