@@ -189,9 +189,10 @@ def test_operators_are_those_of_a_real_run(name, tmp_path, cache):
         """
     child = subprocess.run([sys.executable, str(script(tmp_path, MODELS[name], watch))], capture_output=True, text=True,
                            timeout=TIMEOUT_S, env=environment(cache), check=True)
-    real = collections.Counter(json.loads(child.stdout.splitlines()[-1]))
+    # Under a dispatch mode, as here, the engine sums gradients out of place; without one, which is followed, in place.
+    real = collections.Counter(op.replace("add_", "add") for op in json.loads(child.stdout.splitlines()[-1]))
     found = follow(script(tmp_path, MODELS[name], LOOP), cache)
-    launched = collections.Counter(launch["op"] for launch in found.launches)
+    launched = collections.Counter(launch["op"].replace("add_", "add") for launch in found.launches)
     assert launched, found.output
     assert {op: count for op, count in launched.items() if real[op] != count} == {}
 
