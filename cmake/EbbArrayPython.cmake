@@ -20,6 +20,7 @@ list(GET EBB_PYBIND_ANSWER 1 ebb_python_include)
 list(GET EBB_PYBIND_ANSWER 2 ebb_python_suffix)
 file(GLOB ebb_array_python_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/array/*.cc)
 add_library(ebb_array_python MODULE ${ebb_array_python_sources})
+target_include_directories(ebb_array_python PRIVATE ${CMAKE_SOURCE_DIR}/adapters/torch/csrc)
 target_include_directories(ebb_array_python SYSTEM PRIVATE ${ebb_pybind_include} ${ebb_python_include})
 target_link_libraries(ebb_array_python PRIVATE ebb_array ebb ebb_flags)
 set_target_properties(ebb_array_python PROPERTIES PREFIX "" OUTPUT_NAME _array SUFFIX "${ebb_python_suffix}"

@@ -52,6 +52,8 @@ SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conforma
        (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/")),
        (re.compile(r"^(zlib|zstd)\.h"), ("src/trace/",)),
        (re.compile(r"^coin/"), ("src/bound/",))]
+# Folders whose files include each other as written from there.
+ROOTS = ("cli", "adapters/torch/csrc")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -80,7 +82,7 @@ def _complaint(file, row, allowed, include, siblings):
     target = _target(include)
     if target is None:
         local = f"{file.folder}/{include}" in siblings and (file.parts[0] != "src" or file.is_test)
-        rooted = f"cli/{include}" in siblings and file.parts[0] == "cli"
+        rooted = any(f"{root}/{include}" in siblings and file.path.startswith(root + "/") for root in ROOTS)
         return None if local or rooted else f'write "{include}" from src/ or include/, as in "space/page_table.h"'
     if target == "values" or target == row or target in allowed:
         return None

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "adoption.h"
 #include "allocator.h"
 #include "ebb/runtime.h"
 #include "observer.h"
@@ -80,28 +81,6 @@ py::dict stats() {
   return d;
 }
 
-// Of addresses: ebbtide/_adoption.py finds out those of arrays, and how long they live. Without the GIL, because
-// another thread's touch may need it.
-void bind_adoption(py::module_& m) {
-  using Release = py::call_guard<py::gil_scoped_release>;
-  static constexpr auto kSpan = [](std::uintptr_t address, std::size_t bytes) {
-    return std::span<std::byte>(reinterpret_cast<std::byte*>(address), bytes);
-  };
-  m.def(
-      "adopt",
-      [](std::uintptr_t address, std::size_t bytes) {
-        const std::span<std::byte> adopted = runtime().adopt(kSpan(address, bytes));
-        return std::pair(reinterpret_cast<std::uintptr_t>(adopted.data()), adopted.size());
-      },
-      Release());
-  m.def(
-      "release", [](std::uintptr_t address, std::size_t bytes) { return runtime().release(kSpan(address, bytes)); },
-      Release());
-  m.def(
-      "discard", [](std::uintptr_t address, std::size_t bytes) { return runtime().discard(kSpan(address, bytes)); },
-      Release());
-}
-
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -121,7 +100,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("opened", [] { return g_runtime != nullptr; });
   m.def("step", [] { runtime().step(); });
   m.def("stats", &stats);
-  bind_adoption(m);
+  python::bind_adoption(m, runtime);
   m.def("manages", [](const at::Tensor& tensor) {
     return g_runtime != nullptr && tensor.has_storage() && runtime().manages(tensor.storage().data());
   });

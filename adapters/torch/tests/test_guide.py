@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 import pytest
-from test_whatif import HOOK, PACKAGE, TIMEOUT_S, cache, environment, find_ebb  # noqa: F401
+from test_whatif import HOOK, LOOP, PACKAGE, TIMEOUT_S, cache, environment, find_ebb, script  # noqa: F401
 
 MIB = 2**20
 MANAGED_MIN = 4096
@@ -37,21 +37,10 @@ PROGRAMS = {
         loss_of = lambda x: nn.functional.cross_entropy(model(x).flatten(0, 1), x.flatten())
         """,
 }
-LOOP = """
-    for step in range(4):
-        optimizer.zero_grad()
-        loss = loss_of(batch())
-        loss.backward()
-        optimizer.step()
-        print(loss.item())
-    """
 
 
 def write(folder, body, name="train.py"):
-    path = folder / name
-    text = "import torch\nfrom torch import nn\ntorch.manual_seed(0)\n" + textwrap.dedent(body) + textwrap.dedent(LOOP)
-    path.write_text(text)
-    return path
+    return script(folder, body, LOOP, name=name)
 
 
 @pytest.fixture

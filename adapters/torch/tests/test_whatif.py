@@ -67,8 +67,8 @@ LOOP = """
 HEAD = "import torch\nfrom torch import nn\ntorch.manual_seed(0)\n"
 
 
-def script(folder, *parts):
-    path = folder / "train.py"
+def script(folder, *parts, name="train.py"):
+    path = folder / name
     path.write_text(HEAD + "".join(textwrap.dedent(part) for part in parts), encoding="utf-8")
     return path
 

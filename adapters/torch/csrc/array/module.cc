@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "adoption.h"
 #include "dlpack.h"
 #include "ebb/array.h"
 #include "ebb/opencl/device.h"
@@ -63,27 +64,6 @@ Runtime& runtime() {
   if (g_runtime == nullptr)
     throw Error(Status::kInvalid, "there is no runtime: call ebbtide.array.open_runtime() first");
   return **g_runtime;
-}
-
-// Of addresses: ebbtide/_adoption.py finds out those of arrays, and how long they live. Without the GIL, because
-// another thread's touch may need it.
-void bind_adoption(py::module_& m) {
-  static constexpr auto kSpan = [](std::uintptr_t address, std::size_t bytes) {
-    return std::span<std::byte>(reinterpret_cast<std::byte*>(address), bytes);
-  };
-  m.def(
-      "adopt",
-      [](std::uintptr_t address, std::size_t bytes) {
-        const std::span<std::byte> adopted = runtime().adopt(kSpan(address, bytes));
-        return std::pair(reinterpret_cast<std::uintptr_t>(adopted.data()), adopted.size());
-      },
-      Release());
-  m.def(
-      "release", [](std::uintptr_t address, std::size_t bytes) { return runtime().release(kSpan(address, bytes)); },
-      Release());
-  m.def(
-      "discard", [](std::uintptr_t address, std::size_t bytes) { return runtime().discard(kSpan(address, bytes)); },
-      Release());
 }
 
 py::dict cache_dict(const CacheStats& stats) {
@@ -291,7 +271,7 @@ PYBIND11_MODULE(_array, m) {
   bind_array(m);
   bind_creation(m);
   bind_operators(m);
-  bind_adoption(m);
+  ebb::python::bind_adoption(m, runtime);
   m.def("opened", [] { return g_runtime != nullptr; });
   m.def("open_runtime", &open_runtime, Release());
   m.def(
