@@ -1,6 +1,8 @@
 // See period.h.
 #include "plan/period.h"
 
+#include <algorithm>
+
 namespace ebb {
 namespace {
 
@@ -20,9 +22,14 @@ std::uint64_t signature_of(std::uint64_t op, std::span<const Touch> touches, std
   return signature;
 }
 
+bool any_old(std::span<const Touch> touches, std::uint64_t old_below) {
+  return std::any_of(touches.begin(), touches.end(), [&](const Touch& t) { return t.allocation < old_below; });
+}
+
 }  // namespace
 
-void Period::Observation::add(std::uint64_t signature) {
+void Period::Observation::add(std::uint64_t signature, bool old) {
+  young = old ? 0 : young + 1;
   const auto now = static_cast<std::uint32_t>(seen.size());
   seen.push_back(signature);
   const auto [last, added] = latest.emplace(signature, now);
@@ -38,6 +45,7 @@ void Period::Observation::add(std::uint64_t signature) {
 
 bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint64_t serial) {
   const bool first = length() > 0 && follow(signature_of(op, touches, found_.old_below));
+  if (launches_ == 0) observation_.old_below = serial;
   ++launches_;
   const bool doubled = launches_ >= kObserveAgainMin && (launches_ & (launches_ - 1)) == 0;
   if (doubled || observation_.seen.size() >= kLaunchesMax || found_.misses >= kMissesMax) {
@@ -47,7 +55,8 @@ bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint6
     if (found_.misses >= kMissesMax) found_ = {};
   }
   if (!observing_) return first;
-  observation_.add(signature_of(op, touches, observation_.old_below));
+  const std::uint64_t old_below = observation_.old_below;
+  observation_.add(signature_of(op, touches, old_below), any_old(touches, old_below));
   if (!observation_.found()) return first;
   if (observation_.distance > length()) {
     found_ = {observation_.old_below, {observation_.seen.end() - observation_.distance, observation_.seen.end()}, 0, 0};

@@ -3,8 +3,9 @@
 // tensors, for a whole such distance. From then on every iteration of that length ends where the next one begins.
 //
 // Layers repeat too, but on other weights: a launch is known by its operator and by those of its tensors that are older
-// than the observation. What is long-lived shows only in time, so the program is observed again whenever its launches
-// have doubled, and a longer period than the one found before takes its place.
+// than the observation, and what touches no such tensor at all is no iteration. What is long-lived shows only in time,
+// so the program is observed again whenever its launches have doubled, and a longer period than the one found before
+// takes its place.
 //
 // Owned by the core. Memory is bounded by kLaunchesMax; deterministic.
 #pragma once
@@ -36,8 +37,9 @@ class Period {
     std::map<std::uint64_t, std::uint32_t> latest;  // where a signature was seen last
     std::uint32_t distance = 0;                     // between the launches now and those that they repeat
     std::uint32_t repeated = 0;                     // launches in a row at that distance
-    bool found() const { return distance >= kLaunchesMin && repeated >= distance; }
-    void add(std::uint64_t signature);
+    std::uint32_t young = 0;                        // launches in a row of tensors that are not long-lived
+    bool found() const { return distance >= kLaunchesMin && repeated >= distance && young < distance; }
+    void add(std::uint64_t signature, bool old);
   };
   // The iteration found: the signatures of its launches, and where the program is in it.
   struct Found {

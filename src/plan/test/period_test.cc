@@ -40,6 +40,14 @@ TEST(Period, IsThatOfTheModelAndNotOfItsLayers) {
   for (std::size_t i = 1; i < ends.size(); ++i) EXPECT_EQ(ends[i] - ends[i - 1], 36u);
 }
 
+TEST(Period, LayersOfTheFirstIterationAreNone) {
+  Period period;
+  std::uint64_t serial = 0;
+  std::uint32_t launches = 0;
+  EXPECT_TRUE(play(period, 100, 1, serial, launches).empty());  // whose weights are as new as what they make
+  EXPECT_EQ(period.length(), 0u);
+}
+
 TEST(Period, ThereIsNoneInAProgramThatNeverRepeatsItself) {
   Period period;
   for (std::uint64_t i = 0; i < 3 * Period::kLaunchesMax; ++i) {
