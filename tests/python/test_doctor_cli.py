@@ -1,0 +1,54 @@
+"""Tests of `ebb doctor`."""
+
+import json
+import sys
+
+from ebb_program import needs_ebb
+from terminal import terminal
+
+pytestmark = needs_ebb
+
+
+def test_doctor_json(box):
+    result = box.run("doctor", "--json", "--quick", EBB_PYTHON=sys.executable)
+    found = json.loads(result.stdout)
+    assert result.returncode == (0 if found["can_run"] else 1)
+    checks = {check["id"]: check for check in found["checks"]}
+    expected = {"kernel", "userfaultfd", "uffdio_move", "huge_pages", "max_map_count", "io_uring", "flash_directory"}
+    expected |= {"flash_space", "flash_features", "memory", "processor", "swap", "memlock", "trial", "opencl",
+                 "python"}
+    assert expected == set(checks)
+    for check in checks.values():
+        assert check["verdict"] in ("good", "warning", "blocking") and check["found"]
+        assert check["verdict"] == "good" or check["remedy"]
+    assert checks["userfaultfd"]["details"]["rung"] in ("A", "B", "C")
+    assert checks["memory"]["details"]["default_budget_bytes"] > 0
+    assert found["can_run"] == all(check["verdict"] != "blocking" for check in checks.values())
+    assert result.stderr == b""
+
+
+def test_doctor_measures_and_leaves_nothing_behind(box):
+    result = box.run("doctor", "--flash", "tmp", EBB_PYTHON="/bin/false")
+    text = result.stdout.decode()
+    assert "flash speed" in text and ("MB/s" in text or "not measured" in text)
+    assert "trial" in text and "192 MiB" in text
+    assert result.returncode == 1 and "✗ Python" in text and "/bin/false does not run" in text
+    assert "\033" not in text
+    assert box.leftovers() == []
+
+
+def test_doctor_finds_what_blocks(box):
+    result = box.run("doctor", "--quick", "--json", "--flash", "nowhere", EBB_PYTHON=sys.executable)
+    checks = {check["id"]: check for check in json.loads(result.stdout)["checks"]}
+    assert result.returncode == 1 and checks["flash_directory"]["verdict"] == "blocking"
+    assert box.run("doctor", "--frobnicate").returncode == 2
+    assert box.run("doctor", "--flash", "tmp:12parsecs").returncode == 2
+
+
+def test_doctor_shows_progress_on_a_terminal(box):
+    screen = terminal(box, "doctor", "--quick", EBB_PYTHON=sys.executable)
+    screen.finish()
+    assert b"examining" in screen.output and screen.output.rindex(b"\r\033[K") > screen.output.rindex(b"examining")
+
+
+# The real thing.

@@ -1,0 +1,322 @@
+"""End-to-end tests of `ebb run`: its options, the program that it starts, its summary. The last one trains with the real
+extension and is skipped where that is missing.
+"""
+
+import json
+import os
+import re
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from ebb_program import EBB, ROOT, needs_ebb
+from fake_program import MAGIC, STATS_FIELDS, STEPS_MAX, TIMEOUT_S, fake_page
+
+pytestmark = needs_ebb
+
+# Usage: one message, exit code 2, nothing started.
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ([], "command to run is missing"),
+        (["--memory", "1GiB"], "command to run is missing"),
+        (["--memory"], "--memory"),
+        (["--memory", "lots", "--", "touch", "started"], "size 'lots'"),
+        (["--memory", "-5GiB", "--", "touch", "started"], "size '-5GiB'"),
+        (["--memory", "0", "--", "touch", "started"], "--memory"),
+        (["--memory", "", "--", "touch", "started"], "--memory: the value is empty"),
+        (["--memory", "1e9", "--", "touch", "started"], "unit"),
+        (["--memroy", "1GiB", "--", "touch", "started"], "unknown option '--memroy'"),
+        (["--policy", "magic", "--", "touch", "started"], "on_demand, window, deepum"),
+        (["--block", "3MiB", "--", "touch", "started"], "power of two"),
+        (["--block", "1KiB", "--", "touch", "started"], "power of two"),
+        (["--managed-min", "few", "--", "touch", "started"], "--managed-min"),
+        (["--flash", "nowhere", "--", "touch", "started"], "No such file"),
+        (["--flash", "site/torch.py", "--", "touch", "started"], "not a directory"),
+        (["--flash", "tmp:12parsecs", "--", "touch", "started"], "unknown unit"),
+        (["--flash", ":5GiB", "--", "touch", "started"], "--flash"),
+        (["--summary", "nowhere/s.json", "--", "touch", "started"], "cannot be written"),
+        (["--summary", "tmp", "--", "touch", "started"], "is a directory"),
+        (["--summary", "site/torch.py/s.json", "--", "touch", "started"], "cannot be written"),
+    ],
+)
+def test_run_refuses_nonsense(box, options, words):
+    result = box.run("run", *options)
+    message = result.stderr.decode()
+    assert result.returncode == 2
+    assert words in message
+    assert message.startswith("ebb: ") and message.count("\n") == 1
+    assert result.stdout == b""
+    assert not (box.path / "started").exists()
+    assert box.leftovers() == []
+
+
+def test_top_level_usage(box):
+    assert box.run().returncode == 2
+    assert b"unknown command" in box.run("walk").stderr
+    assert box.run("walk").returncode == 2
+    version = box.run("--version")
+    assert version.returncode == 0 and re.fullmatch(rb"ebb \d+\.\d+\.\d+\S*\n", version.stdout)
+    for arguments in (["--help"], ["run", "--help"], ["doctor", "--help"]):
+        result = box.run(*arguments)
+        assert result.returncode == 0 and b"Usage" in result.stdout and result.stderr == b""
+
+
+def test_environment_variables_are_checked_like_options(box):
+    result = box.run("run", "--", "true", EBB_MEMORY="plenty")
+    assert result.returncode == 2 and b"plenty" in result.stderr
+    assert box.run("run", "--memory", "1GiB", "--", "true", EBB_MEMORY="plenty").returncode == 0
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no /dev/shm")
+def test_ram_disk_is_refused(box):
+    result = box.run("run", "--flash", "/dev/shm", "--", "touch", "started")
+    assert result.returncode == 2
+    assert b"RAM disk" in result.stderr and b"--flash DIR" in result.stderr
+    assert not (box.path / "started").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_unwritable_places_are_refused(box):
+    (box.path / "locked").mkdir(mode=0o500)
+    for option in (["--flash", "locked"], ["--summary", "locked/s.json"]):
+        result = box.run("run", *option, "--", "touch", "started")
+        assert result.returncode == 2 and b"Permission denied" in result.stderr
+
+
+def test_missing_python_package(box):
+    result = box.run("run", "--", "true", EBB_PYTHON_DIR=str(box.path / "tmp"))
+    assert result.returncode == 2 and b"EBB_PYTHON_DIR" in result.stderr
+
+
+# Exit codes and signals.
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 77, 255])
+def test_exit_code_passes_through(box, code):
+    assert box.run("run", "--", "sh", "-c", f"exit {code}").returncode == code
+
+
+def test_commands_that_cannot_start(box):
+    (box.path / "plain").write_text("not a program")
+    missing = box.run("run", "--", "no-such-program-anywhere")
+    assert missing.returncode == 127 and b"not found" in missing.stderr
+    assert box.run("run", "--", "./plain").returncode == 126
+    assert box.leftovers() == []
+
+
+def test_double_dash_belongs_to_the_program_after_the_first(box):
+    assert box.run("run", "--quiet", "--", "echo", "--", "--memory").stdout == b"-- --memory\n"
+    assert box.run("run", "--quiet", "echo", "a", "--", "b").stdout == b"a -- b\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT])
+def test_death_by_signal_passes_through(box, number):
+    result = box.run("run", "--summary", "s.json", "--", "sh", "-c", f"kill -{int(number)} $$")
+    assert result.returncode == -number
+    summary = json.loads((box.path / "s.json").read_text())
+    assert summary["exit_code"] == 128 + number and summary["signal"] == number
+    assert box.leftovers() == []
+    assert not list(box.path.glob("core*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1])
+def test_signals_are_forwarded(box, number):
+    program = f"""
+    import signal, sys, time
+    signal.signal({int(number)}, lambda *_: sys.exit(9))
+    print("ready", flush=True)
+    time.sleep(60)
+    """
+    process = box.start("run", "--", sys.executable, "-c", textwrap.dedent(program))
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 9
+    assert box.leftovers() == []
+
+
+def test_signal_dispositions_are_inherited(box):
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGTSTP", "SIGCHLD", "SIGWINCH")
+    program = f"""
+    import signal
+    print([signal.getsignal(getattr(signal, name)) == signal.SIG_IGN for name in {names}])
+    print(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    """
+    ours = [signal.getsignal(getattr(signal, name)) == signal.SIG_IGN for name in names]  # as under nohup
+    assert box.python(program, "--quiet").stdout.decode().splitlines() == [str(ours), "set()"]
+
+
+# What the program sees.
+
+
+def test_streams_are_untouched(box):
+    data = bytes(range(256)) * 4096
+    result = box.run("run", "--quiet", "--", "cat", stdin=data)
+    assert result.stdout == data and result.stderr == b""
+    script = "import sys; sys.stdout.write('out'); sys.stderr.write('err')"
+    result = box.run("run", "--quiet", "--", sys.executable, "-c", script)
+    assert (result.stdout, result.stderr) == (b"out", b"err")
+
+
+def test_environment_of_the_program(box):
+    program = """
+    import json, os, stat
+    scratch = os.path.dirname(os.environ["EBB_STATS"])
+    found = {k: v for k, v in os.environ.items() if k.startswith("EBB_")}
+    found["mode"] = stat.S_IMODE(os.stat(scratch).st_mode)
+    found["claim_beside"] = os.path.dirname(os.environ["EBB_CLAIM"]) == scratch
+    found["path"] = os.environ["PYTHONPATH"].split(":")
+    print(json.dumps(found))
+    """
+    options = ["--memory", "1.5GiB", "--flash", "tmp:2GiB", "--policy", "window", "--managed-min", "4k"]
+    found = json.loads(box.python(program, "--quiet", *options).stdout)
+    flash = (box.path / "tmp").resolve()
+    assert found["EBB_MEMORY"] == str(3 << 29)
+    assert found["EBB_FLASH"] == f"{flash}:{2 << 30}"
+    assert found["EBB_POLICY"] == "window" and found["EBB_MANAGED_MIN"] == "4096"
+    assert "EBB_BLOCK" not in found
+    assert found["mode"] == 0o700 and found["claim_beside"]
+    python = str(box.path / "python")
+    assert found["path"] == [f"{python}/ebbtide/hook", python, str(box.path / "site")]
+
+
+def test_default_budget_is_below_what_is_free(box):
+    program = "import os; print(os.environ['EBB_MEMORY'], os.environ['EBB_FLASH'])"
+    memory, flash = box.python(program, "--quiet").stdout.decode().split()
+    free_kib = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text()).group(1))
+    assert 0 < int(memory) < free_kib * 1024
+    assert flash == str((box.path / "tmp").resolve())
+
+
+# The summary.
+
+
+def test_unmanaged_program_is_reported(box):
+    result = box.python("print('hi')")
+    assert result.returncode == 0 and result.stdout == b"hi\n"
+    assert b"no memory was managed" in result.stderr and b"never imported torch" in result.stderr
+    assert b"\033" not in result.stderr
+
+
+def test_summary_file(box):
+    page = fake_page(budget_bytes=1 << 30, peak_resident_bytes=900, fetched_bytes=7, evicted_bytes=8, stall_ns=10**7)
+    result = box.python("import torch, sys; sys.exit(3)", "--summary", "s.json", FAKE_STATS=page)
+    assert result.returncode == 3
+    summary = json.loads((box.path / "s.json").read_text())
+    assert summary["managed"] is True and summary["exit_code"] == 3
+    assert summary["policy"] == "window" and summary["description"] == "fake driver, rung A"
+    assert summary["budget_bytes"] == 1 << 30 and summary["peak_resident_bytes"] == 900
+    assert (summary["fetched_bytes"], summary["evicted_bytes"]) == (7, 8)
+    assert summary["stall_seconds"] == pytest.approx(0.01)
+    assert summary["step_seconds"] == [0.5, 0.3, 0.4] and summary["median_step_seconds"] == 0.4
+    assert summary["wall_seconds"] > 0
+    assert set(STATS_FIELDS) <= set(summary)
+    table = result.stderr.decode()
+    for words in ("policy", "window", "1.00 GiB", "exit code", "stalled", "median 400 ms"):
+        assert words in table
+    assert list(box.path.glob("s.json*")) == [box.path / "s.json"]
+    assert stat.S_IMODE((box.path / "s.json").stat().st_mode) & 0o600 == 0o600
+
+
+def test_summary_keeps_the_newest_steps_in_order(box):
+    # Too large for an environment variable, so the program writes the page itself. Step 65536 overwrote step 0.
+    (box.path / "page.json").write_text(fake_page(step_count=STEPS_MAX + 1, steps=()))
+    program = f"""
+    import json, os, struct
+    page = json.load(open("page.json"))
+    data = struct.pack("<QQQ", {MAGIC}, 2, os.getpid())
+    data += struct.pack("<%dQ" % len(page["stats"]), *page["stats"]) + bytes(512)
+    data += struct.pack("<Q{STEPS_MAX}d", page["step_count"], 99999.0, *range(1, {STEPS_MAX}))
+    open(os.environ["EBB_STATS"], "wb").write(data)
+    """
+    box.python(program, "--quiet", "--summary", "s.json")
+    steps = json.loads((box.path / "s.json").read_text())["step_seconds"]
+    assert steps == [float(n) for n in range(1, STEPS_MAX)] + [99999.0]
+
+
+def test_summary_survives_a_writer_killed_while_writing(box):
+    program = "import torch, os; os.kill(os.getpid(), 9)"
+    result = box.python(program, "--summary", "s.json", FAKE_STATS=fake_page(sequence=7, faults=5))
+    assert result.returncode == -9
+    summary = json.loads((box.path / "s.json").read_text())
+    assert summary["managed"] and summary["faults"] == 5
+
+
+@pytest.mark.parametrize("content", [b"", b"short", bytes(100), bytes(2000)])
+def test_damaged_page_is_no_page(box, content):
+    program = f"import os; open(os.environ['EBB_STATS'], 'wb').write({content!r})"
+    result = box.python(program, "--json")
+    assert result.returncode == 0 and json.loads(result.stdout)["managed"] is False
+
+
+def test_json_on_stdout_replaces_the_table(box):
+    result = box.python("import torch; raise SystemExit(4)", "--json", FAKE_STATS=fake_page())
+    assert result.returncode == 4 and result.stderr == b""
+    assert json.loads(result.stdout)["exit_code"] == 4
+
+
+def test_refused_run_leaves_an_old_summary_alone(box):
+    (box.path / "s.json").write_text("old")
+    assert box.run("run", "--summary", "s.json", "--policy", "magic", "--", "true").returncode == 2
+    assert box.run("run", "--summary", "s.json", "--", "no-such-program-anywhere").returncode == 127
+    assert (box.path / "s.json").read_text() == "old"
+
+
+def test_summary_into_what_is_not_a_file(box):
+    assert box.run("run", "--quiet", "--summary", "/dev/null", "--", "true").returncode == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    (box.path / "real.json").write_text("old")
+    (box.path / "link.json").symlink_to("real.json")
+    box.run("run", "--quiet", "--summary", "link.json", "--", "true")
+    assert (box.path / "link.json").is_symlink()
+    assert json.loads((box.path / "real.json").read_text())["exit_code"] == 0
+
+
+# The hook.
+
+
+def real_extension():
+    directory = ROOT / "adapters/torch"
+    probe = "import torch, ebbtide._C"
+    environment = {**os.environ, "PYTHONPATH": str(directory)}
+    return subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True).returncode == 0
+
+
+def test_unmodified_training_script(tmp_path):
+    if not real_extension():
+        pytest.skip("ebbtide._C is not built for this Python")
+    (tmp_path / "train.py").write_text(
+        textwrap.dedent(
+            """
+            import torch
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(24)])
+            optimizer = torch.optim.Adam(model.parameters())
+            for _ in range(4):
+                loss = model(torch.randn(64, 1024)).square().mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                print(repr(loss.item()))
+            """
+        )
+    )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_")}
+    run = dict(capture_output=True, cwd=tmp_path, env=environment, timeout=600)
+    plain = subprocess.run([sys.executable, "train.py"], **run)
+    options = ["--memory", "256MiB", "--flash", str(tmp_path), "--summary", "s.json"]
+    managed = subprocess.run([EBB, "run", *options, "--", sys.executable, "train.py"], **run)
+    assert managed.returncode == 0, managed.stderr.decode()
+    assert managed.stdout == plain.stdout
+    summary = json.loads((tmp_path / "s.json").read_text())
+    assert summary["managed"] and summary["evicted_bytes"] > 0
+    assert summary["peak_resident_bytes"] <= summary["budget_bytes"]
