@@ -60,16 +60,22 @@ Status MoveMemory::create(FrameIndex frame) {
     if (errno != EINVAL) return Status::kNoMemory;
     std::memset(scratch, 0, block_bytes_);  // kernels before 5.14
   }
-  return userfault_.move(home_address(frame), scratch, block_bytes_);
+  move_when_free(home_address(frame), scratch);
+  return Status::kOk;
 }
 
 void MoveMemory::destroy(FrameIndex frame) { ::madvise(home_address(frame), block_bytes_, MADV_DONTNEED); }
 
-// The kernel announces the end of direct I/O before it lets go of the pages, by some microseconds: until then they
-// cannot move.
 void MoveMemory::attach(FrameIndex frame, BlockIndex block) {
   if (AdoptedMemory* const adopted = adopter_of(block)) return adopted->attach(home_address(frame), block);
-  for (int tries = 0; userfault_.move(address(block), home_address(frame), block_bytes_) != Status::kOk; ++tries) {
+  move_when_free(address(block), home_address(frame));
+}
+
+// Of pages that are nobody's but ours. The kernel announces the end of direct I/O before it lets go of the pages, by
+// some microseconds, and may be looking at them itself while it reclaims or compacts memory: until then they cannot
+// move.
+void MoveMemory::move_when_free(std::byte* to, std::byte* from) {
+  for (int tries = 0; userfault_.move(to, from, block_bytes_) != Status::kOk; ++tries) {
     EBB_CHECK_LT(tries, kUnpinTriesMax);
     ::usleep(kUnpinTryUs);
   }

@@ -47,6 +47,7 @@ class MoveMemory final : public SpaceMemory {
  private:
   MoveMemory() = default;
   BlockIndex block_at(std::uint64_t touched) const;
+  void move_when_free(std::byte* to, std::byte* from);
   std::byte* address(BlockIndex block) const { return space_.data() + block.value() * block_bytes_; }
   // Whom a block stands for, if not for memory of the space.
   AdoptedMemory* adopter_of(BlockIndex block) const {
