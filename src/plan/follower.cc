@@ -11,8 +11,9 @@ namespace {
 // allocations repeat.
 constexpr Recording::Position kLaunchWindow = 256;
 constexpr Recording::Position kAllocationWindow = 16;
-constexpr std::uint32_t kMissesMax = 64;   // in a row: the program does something else
-constexpr std::uint32_t kSwitchesMax = 8;  // searches for another kind in one iteration
+constexpr std::uint32_t kMissesMax = 64;        // in a row: the program does something else
+constexpr std::uint32_t kSwitchesMax = 8;       // searches for another kind in one iteration
+constexpr std::uint32_t kLaunchesTelling = 16;  // by which the beginning of an iteration is known
 
 }  // namespace
 
@@ -85,6 +86,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   }
   if (earliest != Recording::kNever) reused(earliest);
   recording_.add_launch(op, touches, first_blocks_);
+  ++launches_;
   for (const Touch& touch : touches) {
     if (touch.allocation < recording_.start()) recording_.add_place(touch.allocation, live_.at(touch.allocation));
   }
@@ -131,7 +133,7 @@ Recording::Position Follower::match(std::uint64_t signature, bool launch) {
     misses_ = 0;
     return cursor_++;
   }
-  if (switch_kind()) return cursor_ - 1;
+  if (switch_kind() || (launch && begin_later())) return cursor_ - 1;
   for (Position position = cursor_; position < end; ++position) {
     if (plan().event(position).signature != signature) continue;
     cursor_ = position + 1;
@@ -155,6 +157,36 @@ bool Follower::switch_kind() {
   ++deviations_;
   follow(other);
   return true;
+}
+
+// The second iteration is not like the beginning of the first, but like what came later there, after the setup: the
+// recording is cut. Only launches are compared: what this one frees, that one made.
+bool Follower::begin_later() {
+  if (iterations_over_ != 1 || launches_ < try_later_) return false;
+  try_later_ = 2 * launches_;
+  const Position first = plan().begin_of(recording_);
+  if (first == Recording::kNever || first == 0) return false;
+  iterations_.cut(kind_, first);
+  misses_ = 0;
+  bind_launches();
+  rebuild();
+  began(true);
+  return true;
+}
+
+// The launches of this iteration so far are the first ones of the plan.
+void Follower::bind_launches() {
+  bound_.assign(plan().references(), 0);
+  cursor_ = 0;
+  for (Position i = 0; i < recording_.size(); ++i) {
+    if (recording_.event(i).kind != Recording::Kind::kLaunch) continue;
+    while (plan().event(cursor_).kind != Recording::Kind::kLaunch) ++cursor_;
+    const auto uses = recording_.uses(recording_.event(i));
+    const auto planned = plan().uses(plan().event(cursor_++));
+    for (std::size_t use = 0; use < uses.size(); ++use) {
+      bound_[planned[use].reference] = recording_.reference(uses[use].reference).serial;
+    }
+  }
 }
 
 // From here on, where the program is in this iteration, the plan is this one.
@@ -209,6 +241,9 @@ void Follower::step() {
     base_ += following_ ? plan().size() : recording_.size();
   }
   switches_ = 0;
+  launches_ = 0;
+  try_later_ = kLaunchesTelling;
+  ++iterations_over_;
   if (recording_.usable()) {
     bool known = false;
     const std::uint32_t ended = iterations_.add(recording_, known);

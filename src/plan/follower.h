@@ -1,8 +1,10 @@
 // Follower: the part that policies with knowledge of the iteration share. Every iteration is recorded, and followed in
 // the recording of an earlier one of its kind: each event of the program is matched to an event there, which tells when
 // each block is needed again. Which kind comes is foreseen from what came after the last one before; when the program
-// does something else, and another kind begins in the same way, that one is followed instead. Where the program leaves
-// every recording for good, and in its first iteration, following() is false and a policy falls back to recency.
+// does something else, and another kind begins in the same way, that one is followed instead. What the program did
+// before its first iteration is part of that recording, and cut off when the second one does not repeat it. Where the
+// program leaves every recording for good, and in its first iteration, following() is false and a policy falls back to
+// recency.
 // A guide (guide/guide.h) takes the place of a recording from the first event until it is over or lost.
 //
 // Time is counted in events over all iterations: the n-th event of iteration i is at base() + n.
@@ -86,7 +88,9 @@ class Follower : public Policy {
   void cover(BlockRange blocks);
   void see_use(BlockRange blocks, std::uint64_t when);
   void follow(std::uint32_t kind);
+  void bind_launches();
   bool switch_kind();
+  bool begin_later();
   void rebuild();
   std::uint64_t resolve(std::uint32_t reference, bool next_iteration) const;
 
@@ -100,6 +104,9 @@ class Follower : public Policy {
   std::uint64_t base_ = 0;
   Position cursor_ = 0;  // the next event expected
   std::uint32_t misses_ = 0;
+  std::uint32_t launches_ = 0;   // of this iteration
+  std::uint32_t try_later_ = 0;  // begin_later(): when so many launches have been made
+  std::uint64_t iterations_over_ = 0;
   std::uint64_t deviations_ = 0;
   std::uint64_t guided_ = 0;
   std::uint64_t next_serial_ = 1;

@@ -47,6 +47,12 @@ std::uint32_t Iterations::add(Recording& recording, bool& known) {
   return kind;
 }
 
+void Iterations::cut(std::uint32_t kind, Recording::Position first) {
+  Entry& entry = entries_[kind];
+  entry.recording = entry.recording.from(first);
+  entry.version = ++clock_;
+}
+
 std::uint32_t Iterations::expected_after(std::uint32_t kind) const {
   const std::uint32_t successor = entries_[kind].successor;
   return successor == kNone ? kind : successor;

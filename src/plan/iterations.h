@@ -22,6 +22,8 @@ class Iterations {
   // events; the newer recording is kept.
   std::uint32_t add(Recording& recording, bool& known);
   const Recording& operator[](std::uint32_t kind) const { return entries_[kind].recording; }
+  // Of what a kind was taken to be only the part from `first` on comes again.
+  void cut(std::uint32_t kind, Recording::Position first);
   // The kind that came after this one the last time, itself if it is not known.
   std::uint32_t expected_after(std::uint32_t kind) const;
   // Another kind than `besides` that begins with the same events as `recording`, which is not over; kNone: none.

@@ -92,6 +92,57 @@ bool Recording::begins_as(const Recording& other) const {
                     });
 }
 
+Recording::Position Recording::begin_of(const Recording& other) const {
+  const auto launches_of = [](const Recording& recording) {
+    std::vector<Position> launches;
+    for (Position i = 0; i < recording.size(); ++i) {
+      if (recording.events_[i].kind == Kind::kLaunch) launches.push_back(i);
+    }
+    return launches;
+  };
+  const std::vector<Position> here = launches_of(*this);
+  const std::vector<Position> there = launches_of(other);
+  const auto found = std::search(
+      here.begin(), here.end(), there.begin(), there.end(),
+      [&](Position left, Position right) { return events_[left].signature == other.events_[right].signature; });
+  if (found == here.end()) return kNever;
+  return found == here.begin() ? 0 : *std::prev(found) + 1;  // with what is allocated for the first of them
+}
+
+Recording Recording::from(Position first) const {
+  Recording tail;
+  std::uint64_t start = start_;
+  for (Position i = 0; i < first; ++i) {
+    if (events_[i].kind == Kind::kAllocation) start = references_[events_[i].reference].serial + 1;
+  }
+  tail.begin(start, start);
+  std::vector<Touch> touches;
+  std::vector<BlockIndex> first_blocks;
+  for (Position i = first; i < size(); ++i) {
+    const Event& event = events_[i];
+    if (event.kind == Kind::kLaunch) {
+      touches.clear();
+      first_blocks.clear();
+      for (const Use& use : uses(event)) {
+        const Reference& reference = references_[use.reference];
+        first_blocks.push_back(reference.blocks.first);
+        touches.push_back({reference.serial, reference.bytes, use.of(reference.blocks), use.written});
+      }
+      tail.add_launch(event.op, touches, first_blocks);
+      tail.add_duration(event.ns);
+      for (const Use& use : uses(event)) {
+        tail.add_place(references_[use.reference].serial, references_[use.reference].blocks);
+      }
+      continue;
+    }
+    const Reference& reference = references_[event.reference];
+    event.kind == Kind::kFree ? tail.add_free(reference.serial)
+                              : tail.add_allocation(reference.serial, reference.bytes);
+    tail.add_place(reference.serial, reference.blocks);
+  }
+  return tail;
+}
+
 Recording::Position Recording::first_use_after(std::uint64_t serial) const {
   if (serial < start_) return kNever;
   const std::uint32_t carried = find(previous_start_ + (serial - start_));

@@ -72,6 +72,10 @@ class Recording {
   bool same_events(const Recording& other) const;
   // Whether this iteration begins with the events of `other`.
   bool begins_as(const Recording& other) const;
+  // Where the launches of `other` happen here, one after the other, as they began there; kNever: nowhere.
+  Position begin_of(const Recording& other) const;
+  // What happened from `first` on, as an iteration of its own: what was made before it is from earlier ones.
+  Recording from(Position first) const;
   bool usable() const { return !events_.empty() && events_.size() < kEventsMax; }
   std::uint64_t start() const { return start_; }
   std::uint64_t previous_start() const { return previous_start_; }

@@ -1,0 +1,92 @@
+// Follower, through belady: how much of what a program repeats is known in its second iteration.
+#include "plan/follower.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ebb {
+namespace {
+
+constexpr std::uint32_t kLayers = 20;
+constexpr std::uint64_t kBlock = 1 << 21;
+
+// A program on a space without reuse: every allocation has a block of its own.
+class Program {
+ public:
+  Program() { policy_.budget(kBlock, 64); }
+
+  std::uint64_t allocate() {
+    const std::uint64_t serial = ++serial_;
+    policy_.allocated(serial, kBlock, block_of(serial));
+    return serial;
+  }
+  void launch(std::uint64_t op, const std::vector<std::uint64_t>& allocations) {
+    std::vector<Touch> touches;
+    for (const std::uint64_t each : allocations) touches.push_back({each, kBlock, block_of(each), true});
+    policy_.launched(op, touches);
+  }
+  // Each weight is made, and filled by several operators that are the same for all.
+  void set_up() {
+    for (std::uint32_t i = 0; i < kLayers; ++i) {
+      weights_.push_back(allocate());
+      for (std::uint64_t op = 1; op <= 10; ++op) launch(op, {weights_.back()});
+    }
+  }
+  void forward() {
+    launch(50, {allocate()});
+    for (std::uint32_t i = 0; i < kLayers; ++i) {
+      made_.push_back(allocate());
+      launch(100 + i % 3, {weights_[i], made_.back()});
+    }
+  }
+  void backward(std::uint32_t layers) {
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      launch(200, {weights_[made_.size() - 1], made_.back()});
+      policy_.freed(made_.back());
+      made_.pop_back();
+    }
+  }
+  void step() { policy_.step(); }
+  std::uint64_t worth_of_weight(std::uint32_t layer) const {
+    return policy_.keep(block_of(weights_[layer]).first, Block());
+  }
+  const Policy& policy() const { return policy_; }
+
+ private:
+  static BlockRange block_of(std::uint64_t serial) { return {BlockIndex(static_cast<std::uint32_t>(serial)), 1}; }
+
+  Belady policy_;
+  std::uint64_t serial_ = 0;
+  std::vector<std::uint64_t> weights_, made_;
+};
+
+TEST(Follower, TheSetupBeforeTheFirstIterationIsCutOff) {
+  Program program;
+  program.set_up();
+  program.forward();
+  program.backward(kLayers);
+  program.step();
+  program.forward();
+  program.backward(kLayers / 2);
+  // What the backward pass has still to come to is worth more than what it has used just now.
+  for (std::uint32_t early = 0; early + 1 < kLayers / 2; ++early) {
+    EXPECT_LT(program.worth_of_weight(early), program.worth_of_weight(early + 1)) << early;
+    EXPECT_GT(program.worth_of_weight(early), program.worth_of_weight(kLayers - 1)) << early;
+  }
+  EXPECT_EQ(program.policy().deviations(), 0u);
+}
+
+TEST(Follower, AnotherSecondIterationIsNotTakenForTheFirst) {
+  Program program;
+  program.set_up();
+  program.forward();
+  program.backward(kLayers);
+  program.step();
+  for (std::uint64_t i = 0; i < 200; ++i) program.launch(1000 + i, {program.allocate()});
+  EXPECT_EQ(program.policy().deviations(), 1u);
+  EXPECT_EQ(program.worth_of_weight(0), program.worth_of_weight(1));  // nothing is followed, all were used at 0
+}
+
+}  // namespace
+}  // namespace ebb
