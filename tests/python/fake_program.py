@@ -1,5 +1,5 @@
-"""A managed program for tests of the command line: a fake `torch` and a fake `ebbtide` package around the real hook, in a
-directory of their own, so that the extension need not be built.
+"""A managed program for tests of the command line: a fake `torch` and a fake `ebbtide` package around the real hook, in
+a directory of their own, so that the extension need not be built.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""End-to-end tests of `ebb run`: its options, the program that it starts, its summary. The last one trains with the real
-extension and is skipped where that is missing.
+"""End-to-end tests of `ebb run`: its options, the program that it starts, its summary. The last one trains with the
+real extension and is skipped where that is missing.
 """
 
 import json
