@@ -31,7 +31,9 @@ def command(target, arguments, options):
 
 def environment(extra=None):
     # Fixed hash seed: tests that walk sets do so in the same order in both children.
-    return children.environment({"PYTHONHASHSEED": "0", **(extra or {})}, with_adapter=True)
+    env = children.environment({"PYTHONHASHSEED": "0", **(extra or {})}, with_adapter=True)
+    env.pop("PYTEST_CURRENT_TEST", None)  # of each test another: there is one forking server for an environment
+    return env
 
 
 def _start(target, arguments, options, timeout, env):

@@ -112,7 +112,7 @@ Status Userfault::move(void* to, void* from, std::size_t bytes) {
     } else if (error == EEXIST) {
       // Marks of poison: the block's content was lost and freed, and something new comes in its place.
       ::madvise(static_cast<char*>(to) + done, bytes - done, MADV_DONTNEED);
-    } else if (error == EBUSY) {
+    } else if (error == EBUSY || error == ENOMEM) {  // pages in use, or no memory for a page table
       if (done > 0) EBB_CHECK(move(from, to, done) == Status::kOk);
       return Status::kBusy;
     } else {
