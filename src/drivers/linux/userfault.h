@@ -36,8 +36,8 @@ class Userfault {
   bool can_poison() const;
 
   Status watch(void* address, std::size_t bytes);
-  // Moves whole pages and wakes waiters at `to`. kBusy: some are pinned, or a page table cannot be had, and all are back
-  // where they were.
+  // Moves whole pages and wakes waiters at `to`. kBusy: some are pinned, or a page table cannot be had, and all of them
+  // are back where they were.
   Status move(void* to, void* from, std::size_t bytes);
   // Fills absent pages with a copy, or with zeros; pages that are present stay as they are.
   Status copy(void* to, const void* from, std::size_t bytes);
