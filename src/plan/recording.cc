@@ -136,8 +136,11 @@ Recording Recording::from(Position first) const {
       continue;
     }
     const Reference& reference = references_[event.reference];
-    event.kind == Kind::kFree ? tail.add_free(reference.serial)
-                              : tail.add_allocation(reference.serial, reference.bytes);
+    if (event.kind == Kind::kFree) {
+      tail.add_free(reference.serial);
+    } else {
+      tail.add_allocation(reference.serial, reference.bytes);
+    }
     tail.add_place(reference.serial, reference.blocks);
   }
   return tail;
