@@ -69,8 +69,10 @@ def fork_snapshot():
 
 
 def fork_repeatedly():
-    """Forks from a thread while another thread keeps tensors moving."""
+    """Forks from a thread while another thread keeps tensors moving. The children read memory, and call nothing of
+    PyTorch's: stock's may hang there, on a lock that the other thread held."""
     tensors = some_tensors()
+    array, expected = tensors[0].numpy(), tensors[0][0].item()
     stop = threading.Event()
 
     def churn():
@@ -84,7 +86,7 @@ def fork_repeatedly():
     for _ in range(5):
         pid = os.fork()
         if pid == 0:
-            os._exit(7 if tensors[0][0].item() == tensors[0].numpy()[0] else 1)
+            os._exit(7 if array[0] == expected else 1)
         codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     stop.set()
     thread.join()
