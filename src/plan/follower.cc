@@ -181,11 +181,16 @@ void Follower::bind_launches() {
   for (Position i = 0; i < recording_.size(); ++i) {
     if (recording_.event(i).kind != Recording::Kind::kLaunch) continue;
     while (plan().event(cursor_).kind != Recording::Kind::kLaunch) ++cursor_;
-    const auto uses = recording_.uses(recording_.event(i));
-    const auto planned = plan().uses(plan().event(cursor_++));
-    for (std::size_t use = 0; use < uses.size(); ++use) {
-      bound_[planned[use].reference] = recording_.reference(uses[use].reference).serial;
-    }
+    bind_uses(plan().event(cursor_++), recording_.event(i));
+  }
+}
+
+// What an event of the plan uses is what an event of this iteration does.
+void Follower::bind_uses(const Recording::Event& event, const Recording::Event& here) {
+  const auto uses = recording_.uses(here);
+  const auto planned = plan().uses(event);
+  for (std::size_t use = 0; use < std::min(uses.size(), planned.size()); ++use) {
+    bound_[planned[use].reference] = recording_.reference(uses[use].reference).serial;
   }
 }
 
@@ -198,11 +203,7 @@ void Follower::follow(std::uint32_t kind) {
   cursor_ = recording_.size();
   bound_.assign(plan().references(), 0);
   for (Position i = 0; i < cursor_; ++i) {
-    const auto uses = recording_.uses(recording_.event(i));
-    const auto planned = plan().uses(plan().event(i));
-    for (std::size_t use = 0; use < std::min(uses.size(), planned.size()); ++use) {
-      bound_[planned[use].reference] = recording_.reference(uses[use].reference).serial;
-    }
+    bind_uses(plan().event(i), recording_.event(i));
     if (const std::uint32_t reference = recording_.event(i).reference; reference != Recording::kNone) {
       bound_[plan().event(i).reference] = recording_.reference(reference).serial;
     }

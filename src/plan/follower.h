@@ -89,6 +89,7 @@ class Follower : public Policy {
   void see_use(BlockRange blocks, std::uint64_t when);
   void follow(std::uint32_t kind);
   void bind_launches();
+  void bind_uses(const Recording::Event& event, const Recording::Event& here);
   bool switch_kind();
   bool begin_later();
   void rebuild();

@@ -1,8 +1,6 @@
 // See period.h.
 #include "plan/period.h"
 
-#include <algorithm>
-
 namespace ebb {
 namespace {
 
@@ -14,16 +12,20 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-std::uint64_t signature_of(std::uint64_t op, std::span<const Touch> touches, std::uint64_t old_below) {
-  std::uint64_t signature = mix(op, touches.size());
+// What a launch is known by, and whether it uses something long-lived.
+struct Signature {
+  std::uint64_t value = 0;
+  bool old = false;
+};
+
+Signature signature_of(std::uint64_t op, std::span<const Touch> touches, std::uint64_t old_below) {
+  Signature signature{mix(op, touches.size())};
   for (const Touch& touch : touches) {
-    if (touch.allocation < old_below) signature = mix(signature, touch.allocation);
+    if (touch.allocation >= old_below) continue;
+    signature.value = mix(signature.value, touch.allocation);
+    signature.old = true;
   }
   return signature;
-}
-
-bool any_old(std::span<const Touch> touches, std::uint64_t old_below) {
-  return std::any_of(touches.begin(), touches.end(), [&](const Touch& t) { return t.allocation < old_below; });
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ void Period::Observation::add(std::uint64_t signature, bool old) {
 }
 
 bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint64_t serial) {
-  const bool first = length() > 0 && follow(signature_of(op, touches, found_.old_below));
+  const bool first = length() > 0 && follow(signature_of(op, touches, found_.old_below).value);
   if (launches_ == 0) observation_.old_below = serial;
   ++launches_;
   const bool doubled = launches_ >= kObserveAgainMin && (launches_ & (launches_ - 1)) == 0;
@@ -55,8 +57,8 @@ bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint6
     if (found_.misses >= kMissesMax) found_ = {};
   }
   if (!observing_) return first;
-  const std::uint64_t old_below = observation_.old_below;
-  observation_.add(signature_of(op, touches, old_below), any_old(touches, old_below));
+  const Signature signature = signature_of(op, touches, observation_.old_below);
+  observation_.add(signature.value, signature.old);
   if (!observation_.found()) return first;
   if (observation_.distance > length()) {
     found_ = {observation_.old_below, {observation_.seen.end() - observation_.distance, observation_.seen.end()}, 0, 0};
