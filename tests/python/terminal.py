@@ -9,8 +9,7 @@ import termios
 import time
 
 from ebb_program import EBB
-
-TIMEOUT_S = 60
+from fake_program import TIMEOUT_S
 
 
 class Terminal:

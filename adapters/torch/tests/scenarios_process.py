@@ -70,9 +70,10 @@ def fork_snapshot():
 
 def fork_repeatedly():
     """Forks from a thread while another thread keeps tensors moving. The children read memory, and call nothing of
-    PyTorch's: stock's may hang there, on a lock that the other thread held."""
+    PyTorch's: stock PyTorch has hung there."""
     tensors = some_tensors()
-    array, expected = tensors[0].numpy(), tensors[0][0].item()
+    arrays = [tensor.numpy() for tensor in tensors[:COUNT // 2]]
+    expected = [tensor[0].item() for tensor in some_tensors(count=COUNT // 2)]  # others of the same content
     stop = threading.Event()
 
     def churn():
@@ -86,7 +87,7 @@ def fork_repeatedly():
     for _ in range(5):
         pid = os.fork()
         if pid == 0:
-            os._exit(7 if array[0] == expected else 1)
+            os._exit(7 if [float(array[0]) for array in arrays] == expected else 1)
         codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     stop.set()
     thread.join()
