@@ -11,13 +11,14 @@ given, as a kernel would, and is timed call by call. Contenders take turns by ro
 """
 
 import argparse
-import ctypes.util
 import datetime
 import gzip
 import importlib.util
 import json
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -142,14 +143,19 @@ def record(name, arguments, folder):
 # -- Contenders -------------------------------------------------------------------------------------------------------
 
 
+def can_be_preloaded(library):
+    """Loading it into this process would not tell: jemalloc needs more thread-local storage than is left by then."""
+    tried = subprocess.run(["true"], env=os.environ | {"LD_PRELOAD": library}, capture_output=True, check=False)
+    return not tried.stderr  # of the loader, which goes on without what it cannot load
+
+
 def find_allocators():
     """Name to (what bench_allocators calls it, library to preload), and notes about those that are not there."""
     found, notes = {"Ebbtide": ("ebb", None), "glibc": ("malloc", None)}, []
     for name, (library, package) in PRELOADED.items():
-        try:
-            ctypes.CDLL(library)
+        if can_be_preloaded(library):
             found[name] = ("malloc", library)
-        except OSError:
+        else:
             notes.append(f"{name}: not installed (Debian: apt-get install {package})")
     spec = importlib.util.find_spec("torch")
     library = pathlib.Path(spec.origin).parent / "lib" / "libc10.so" if spec and spec.origin else None
