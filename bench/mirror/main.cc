@@ -15,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -84,10 +85,10 @@ void require(const ebb::MirrorResult& result, const char* what) {
 }
 
 void bandwidths(ebb::Mirror& mirror, std::size_t bytes, Table& table) {
-  std::vector<std::byte> buffer(bytes);
   for (const bool huge : {true, false}) {
     const std::string pages = huge ? ", huge pages" : ", 4 KiB pages";
-    Memory memory(bytes, huge);
+    const Memory memory(bytes, huge), own(bytes, huge);
+    const auto buffer = std::as_writable_bytes(std::span(own.data(), bytes));
     const double gib = static_cast<double>(bytes) / static_cast<double>(std::size_t{1} << 30);
     const auto rate = [&](const std::string& row, const std::function<void()>& what) {
       table.add(row + pages + " (GiB/s)", gib / seconds(what));
@@ -97,6 +98,7 @@ void bandwidths(ebb::Mirror& mirror, std::size_t bytes, Table& table) {
     rate("device writes memory of the host", [&] { require(mirror.write(0, memory.data(), buffer), "write"); });
     rate("migrate to the device", [&] { require(mirror.migrate_to_device(0, memory.data(), bytes), "migrate"); });
     rate("device reads its own memory", [&] { require(mirror.read(0, memory.data(), buffer), "read"); });
+    rate("device writes its own memory", [&] { require(mirror.write(0, memory.data(), buffer), "write"); });
     rate("migrate to the host", [&] { require(mirror.migrate_to_host(memory.data(), bytes), "migrate"); });
   }
 }

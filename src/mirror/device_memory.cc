@@ -80,9 +80,17 @@ void DeviceMemory::release(std::uint32_t first, std::uint32_t count) {
 userfault::Moved DeviceMemory::take(const ProcessMap& map, Gate& gate, std::uint32_t first, const void* from,
                                     std::uint32_t count) {
   const auto moved = gate.pull(map, from, std::size_t{count} * kPageBytes);
+  if (count == kHugePages && first % kHugePages == 0 && gate.holds_huge(map)) renew(first, count);
   receive(map, gate, first, moved.bytes);
   zero_absent(map, first, moved.bytes);
   return moved;
+}
+
+// Slots that may have had small pages.
+void DeviceMemory::renew(std::uint32_t first, std::uint32_t count) {
+  const std::size_t bytes = std::size_t{count} * kPageBytes;
+  if (base_.renew(address(first), bytes, PROT_READ | PROT_WRITE) != Status::kOk) return;
+  EBB_CHECK_EQ(userfault::watch(fd_.get(), address(first), bytes), 0);
 }
 
 // What the gate holds must leave it: what the kernel does not move is copied.

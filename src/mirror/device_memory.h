@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "drivers/linux/adopt/gate.h"
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 #include "drivers/linux/reservation.h"
 #include "drivers/linux/system_files.h"
 #include "drivers/linux/userfault_calls.h"
@@ -52,6 +52,7 @@ class DeviceMemory {
   int zero(std::uint32_t slot) { return userfault::zero(fd_.get(), address(slot), kPageBytes).error; }
 
  private:
+  void renew(std::uint32_t first, std::uint32_t count);
   void receive(const ProcessMap& map, Gate& gate, std::uint32_t first, std::size_t bytes);
   void zero_absent(const ProcessMap& map, std::uint32_t first, std::size_t bytes);
   std::uint32_t find_run(std::uint32_t from, std::uint32_t to, std::uint32_t wanted, std::uint32_t& first) const;

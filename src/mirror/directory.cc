@@ -1,6 +1,7 @@
 // See directory.h. Linear probing; erasing closes the gap by moving back what would no longer be found.
 #include "mirror/directory.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
@@ -8,8 +9,8 @@
 namespace ebb {
 
 Status Directory::make(std::size_t pages_max, Directory& directory) {
-  const std::size_t size = std::bit_ceil(pages_max * 2);
-  directory.shift_ = 64 - static_cast<unsigned>(std::countr_zero(size));
+  const std::size_t size = std::bit_ceil(std::max(pages_max, kNeighbours) * 2);
+  directory.shift_ = 64 - static_cast<unsigned>(std::countr_zero(size / kNeighbours));
   return PageArray<Entry>::make(size, directory.table_);
 }
 

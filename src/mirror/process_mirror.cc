@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "drivers/linux/process/trapped_copy.h"
 
 namespace ebb {
 namespace {
@@ -139,6 +140,7 @@ ProcessMirror::ProcessMirror(const MirrorOptions& options) : options_(options), 
   require(PageArray<std::byte>::make(kHugePages * kPageBytes, copies_), "no memory");
   stop_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_fd_.valid()) throw Error(Status::kNoMemory, "the mirror cannot be opened: no event descriptor is left");
+  make_trap();
   event_thread_ = std::thread([this] { serve(); });
   started_.wait(false);
   try {

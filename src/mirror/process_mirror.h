@@ -24,7 +24,7 @@
 #include <thread>
 
 #include "drivers/linux/adopt/gate.h"
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 #include "ebb/mirror.h"
 #include "mirror/device_memory.h"
 #include "mirror/directory.h"
@@ -98,6 +98,7 @@ class ProcessMirror final : public Mirror {
   // process_mirror_access.cc
   MirrorResult copy(Copy request);
   Step copy_piece(const Copy& request, std::size_t& done, MirrorError& error);
+  std::size_t device_run(const Copy& request, const Entry& first, MirrorError& error);
   Step copy_host(const Copy& request, std::size_t bytes, std::size_t& done, MirrorError& error);
   Step make_present(std::uint64_t page);
   void release_write(std::uint64_t page);

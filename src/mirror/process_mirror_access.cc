@@ -4,11 +4,15 @@
 #include <cerrno>
 #include <cstring>
 
-#include "drivers/linux/bounded_copy.h"
+#include "drivers/linux/process/bounded_copy.h"
+#include "drivers/linux/process/trapped_copy.h"
 #include "mirror/process_mirror.h"
 
 namespace ebb {
 namespace {
+
+constexpr std::size_t kTrappedMin = 16 * 1024;  // below, the copies of the kernel are as fast
+constexpr std::uint64_t kRunPages = 512;        // of a device's memory, copied at once
 
 std::uint64_t pages_of(std::uintptr_t address, std::size_t bytes) {
   return bytes == 0 ? 0 : (address + bytes - 1) / kPageBytes - address / kPageBytes + 1;
@@ -63,12 +67,13 @@ MirrorResult ProcessMirror::copy(Copy request) {
 
 // As much as lies in one place.
 ProcessMirror::Step ProcessMirror::copy_piece(const Copy& request, std::size_t& done, MirrorError& error) {
-  // What is the caller's is touched only without the mutex.
+  // What is the caller's is touched only without the mutex, unless it is there and not ours to serve.
   std::array<std::byte, kPageBytes> piece{};
   const std::size_t rest = std::min(request.bytes, kPageBytes - request.address % kPageBytes);
   if (request.write) std::memcpy(piece.data(), request.own, rest);
   const std::uint64_t page = request.address / kPageBytes;
   std::size_t host_bytes = rest;
+  bool direct = false;
   {
     const Lock lock(mutex_);
     const Entry* const entry = directory_.find(page);
@@ -78,14 +83,15 @@ ProcessMirror::Step ProcessMirror::copy_piece(const Copy& request, std::size_t& 
     };
     if (away(entry) && (entry->place != Place::kDevice || entry->device != request.device)) return bring_home(page);
     if (entry != nullptr && entry->place == Place::kDevice) {
-      Mapping mapping;
-      const bool mapped = map_.find(request.address, mapping);
-      if (!mapped || !mapping.readable) error = MirrorError::kFault;
-      if (mapped && request.write && !mapping.writable) error = MirrorError::kPermission;
+      done = device_run(request, *entry, error);
       if (error != MirrorError::kNone) return Step::kFailed;
+      const auto own = reinterpret_cast<std::uintptr_t>(request.own);
+      std::size_t present = 0;
+      direct = !watched_.overlap(own, own + done) && map_.present_run(own, done, present);
+      done = direct ? present : rest;
+      std::byte* const near = direct ? request.own : piece.data();
       std::byte* const there = devices_[entry->device].address(entry->slot) + request.address % kPageBytes;
-      std::memcpy(request.write ? there : piece.data(), request.write ? piece.data() : there, rest);
-      done = rest;
+      std::memcpy(request.write ? there : near, request.write ? near : there, done);
     } else {
       const std::uint64_t end = (page / kHugePages + 1) * kHugePages;
       std::uint64_t past = page + 1;
@@ -95,8 +101,28 @@ ProcessMirror::Step ProcessMirror::copy_piece(const Copy& request, std::size_t& 
     }
   }
   if (done == 0) return copy_host(request, host_bytes, done, error);
-  if (!request.write) std::memcpy(request.own, piece.data(), done);
+  if (!request.write && !direct) std::memcpy(request.own, piece.data(), done);
   return Step::kDone;
+}
+
+// Under the mutex: how many of the bytes lie one after the other in the device's memory, up to what is copied while
+// others wait for the mutex.
+std::size_t ProcessMirror::device_run(const Copy& request, const Entry& first, MirrorError& error) {
+  Mapping mapping;
+  const bool mapped = map_.find(request.address, mapping);
+  if (!mapped || !mapping.readable) error = MirrorError::kFault;
+  if (mapped && request.write && !mapping.writable) error = MirrorError::kPermission;
+  if (error != MirrorError::kNone) return 0;
+  const std::uintptr_t end = std::min(mapping.end, request.address + request.bytes);
+  std::uint64_t count = 1;
+  for (; count < kRunPages && (first.page + count) * kPageBytes < end; ++count) {
+    const Entry* const next = directory_.find(first.page + count);
+    if (next == nullptr || next->place != Place::kDevice || next->device != first.device ||
+        next->slot != first.slot + count) {
+      break;
+    }
+  }
+  return std::min(end, (first.page + count) * kPageBytes) - request.address;
 }
 
 ProcessMirror::Step ProcessMirror::copy_host(const Copy& request, std::size_t bytes, std::size_t& done,
@@ -115,7 +141,11 @@ ProcessMirror::Step ProcessMirror::copy_host(const Copy& request, std::size_t by
       present = true;
     }
   }
-  if (present) {
+  auto* const there = reinterpret_cast<std::byte*>(request.address);
+  if (present && run >= kTrappedMin &&
+      trapped_copy(request.write ? there : request.own, request.write ? request.own : there, run)) {
+    result = static_cast<long>(run);
+  } else if (present) {
     result = request.write ? write_process(request.address, request.own, run)
                            : read_process(request.own, request.address, run);
     failure = errno;

@@ -53,4 +53,9 @@ bool WatchedRanges::covers(std::uintptr_t begin, std::uintptr_t end) const {
   return found < size_ && table_[found].begin <= begin && end <= table_[found].end;
 }
 
+bool WatchedRanges::overlap(std::uintptr_t begin, std::uintptr_t end) const {
+  const std::size_t found = first_ending_after(begin);
+  return found < size_ && table_[found].begin < end;
+}
+
 }  // namespace ebb

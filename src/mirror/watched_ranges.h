@@ -23,6 +23,7 @@ class WatchedRanges {
   void remove(std::uintptr_t begin, std::uintptr_t end);
   bool holds(std::uintptr_t address) const { return covers(address, address + 1); }
   bool covers(std::uintptr_t begin, std::uintptr_t end) const;
+  bool overlap(std::uintptr_t begin, std::uintptr_t end) const;
   std::size_t size() const { return size_; }
   Range operator[](std::size_t index) const { return table_[index]; }
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 #include "ebb/runtime.h"
 
 namespace ebb {

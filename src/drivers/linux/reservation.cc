@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include "base/check.h"
+
 namespace ebb {
 
 Status Reservation::make(std::size_t bytes, int protection, Reservation& reservation) {
@@ -19,6 +21,14 @@ Status Reservation::make(std::size_t bytes, int protection, Reservation& reserva
   reservation.data_ = begin + head;
   reservation.bytes_ = rounded;
   if (::madvise(reservation.data_, rounded, MADV_DONTFORK) != 0) return Status::kUnsupported;
+  return Status::kOk;
+}
+
+Status Reservation::renew(std::byte* begin, std::size_t bytes, int protection) {
+  EBB_CHECK(holds(reinterpret_cast<std::uintptr_t>(begin)) && begin + bytes <= data_ + bytes_);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (::mmap(begin, bytes, protection, kFlags, -1, 0) == MAP_FAILED) return Status::kNoMemory;
+  EBB_CHECK_EQ(::madvise(begin, bytes, MADV_DONTFORK), 0);
   return Status::kOk;
 }
 

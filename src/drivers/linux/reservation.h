@@ -25,6 +25,10 @@ class Reservation {
   }
   ~Reservation();
 
+  // Maps an aligned part of it anew, empty: small pages leave tables behind, and a huge page can be moved whole only to
+  // where there are none. On failure it is as it was. What watched it does so no more.
+  Status renew(std::byte* begin, std::size_t bytes, int protection);
+
   // In a forked child, which has not inherited the mapping: nothing to unmap.
   void forget() { data_ = nullptr, bytes_ = 0; }
 

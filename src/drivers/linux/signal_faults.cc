@@ -12,9 +12,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 
 #include "base/check.h"
+#include "drivers/linux/signal_chain.h"
 
 namespace ebb {
 namespace {
@@ -60,8 +60,8 @@ struct SignalFaults::Desk {
 namespace {
 
 constinit std::array<SignalFaults::Desk, SignalFaults::kRangesMax> g_desks{};
-std::mutex g_install_mutex;
-struct sigaction g_previous {};
+void handle(int signal, siginfo_t* info, void* context);
+constinit SignalChain g_chain(SIGSEGV, handle);
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
   return ::syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
@@ -90,37 +90,6 @@ bool jumped_to(std::uintptr_t address, const void* context) {
 #endif
 }
 
-bool has_handler(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
-}
-
-void restore_default(int signal) {
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  ::sigaction(signal, &action, nullptr);
-}
-
-// What would have happened without us.
-void pass_on(int signal, siginfo_t* info, void* context) {
-  const bool sent = info->si_code <= 0;  // by kill(2) and its like: returning does not repeat it
-  if (!has_handler(g_previous)) {
-    if (sent && g_previous.sa_handler == SIG_IGN) return;
-    restore_default(signal);
-    if (sent) ::raise(signal);
-    return;  // the access is repeated, and ends the process with the right address in its core
-  }
-  sigset_t mask = g_previous.sa_mask;
-  sigset_t before;
-  if ((g_previous.sa_flags & SA_NODEFER) == 0) ::sigaddset(&mask, signal);
-  ::pthread_sigmask(SIG_BLOCK, &mask, &before);
-  if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
-    g_previous.sa_sigaction(signal, info, context);
-  } else {
-    g_previous.sa_handler(signal);
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 // SIGBUS as the kernel raises it for a page it has lost: to the program's handler, and deadly when that is blocked.
 void raise_bus_error(void* address) {
   sigset_t only;
@@ -140,42 +109,19 @@ void raise_bus_error(void* address) {
   if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread, SIGBUS, &info) != 0) ::raise(SIGBUS);
 }
 
-void handle(int signal, siginfo_t* info, void* context) {
+void handle(int /*signal*/, siginfo_t* info, void* context) {
   const int error = errno;
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   SignalFaults::Desk* const desk =
       info->si_code == SEGV_ACCERR && !jumped_to(address, context) ? desk_of(address) : nullptr;
   if (desk == nullptr) {
-    pass_on(signal, info, context);
+    g_chain.pass_on(info, context);
   } else {
     const std::uintptr_t offset = address - desk->begin.load(std::memory_order_relaxed);
     const auto block = static_cast<std::uint32_t>(offset / desk->block_bytes.load(std::memory_order_relaxed));
     if (desk->wait_for(block) == SlotState::kFailed) raise_bus_error(info->si_addr);
   }
   errno = error;
-}
-
-bool is_ours(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle;
-}
-
-// Again for a later range only where somebody has since reset the signal: over a handler that may pass faults on to
-// ours the two would call each other for ever.
-void install() {
-  const std::lock_guard lock(g_install_mutex);
-  static bool installed = false;
-  struct sigaction current {};
-  EBB_CHECK_EQ(::sigaction(SIGSEGV, nullptr, &current), 0);
-  if (is_ours(current) || (installed && has_handler(current))) return;
-  g_previous = current;
-  struct sigaction action {};
-  action.sa_sigaction = handle;
-  // On the alternate stack, because an earlier handler may report an overflow of the ordinary one. Not deferred:
-  // another signal's handler, which runs while we wait, may touch an absent block as well.
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
-  ::sigemptyset(&action.sa_mask);
-  EBB_CHECK_EQ(::sigaction(SIGSEGV, &action, nullptr), 0);
-  installed = true;
 }
 
 }  // namespace
@@ -228,7 +174,7 @@ Status SignalFaults::watch(const std::byte* begin, std::size_t bytes, std::size_
   if (event_fd < 0) return Status::kUnsupported;
   for (Desk& desk : g_desks) {
     if (desk.taken.exchange(true)) continue;
-    install();
+    g_chain.install();
     desk_ = &desk;
     // In a child, threads that exist only in the parent may seem to wait here.
     if (desk.process.exchange(::getpid()) != ::getpid()) desk.clear();

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 #include "drivers/opencl/opencl_kernel.h"
 #include "drivers/opencl/opencl_queue.h"
 #include "drivers/opencl/opencl_spans.h"

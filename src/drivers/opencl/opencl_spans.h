@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 #include "drivers/opencl/opencl_kernel.h"
 #include "ebb/opencl/device.h"
 

@@ -2,11 +2,14 @@
 // the kernel: directory and ranges. Launches on foreign memory are here too.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
+#include <span>
 #include <thread>
 
 #include "base/rng.h"
+#include "drivers/linux/process/process_map.h"
 #include "mirror/directory.h"
 #include "mirror/watched_ranges.h"
 #include "mirror_fixture.h"
@@ -260,6 +263,27 @@ TEST_P(Hazard, LaunchesAddAtomically) {
   EXPECT_EQ(*word, 3 * kTimes);
 }
 
+// The device copies within its own memory, which nobody may wait for under the mutex: what it copies from or to is
+// absent for the CPU.
+TEST_P(Hazard, DeviceCopiesBetweenPagesThatItHas) {
+  constexpr std::size_t kBytes = kHuge + 5 * kPage;
+  const Memory from(kBytes), to(kBytes);
+  fill(from.data(), kBytes, 31);
+  fill(to.data(), kBytes, 32);
+  ASSERT_TRUE(to_device(from.data(), kBytes));
+  ASSERT_TRUE(to_device(to.data(), kBytes));
+  const std::size_t skew = 77;
+  const auto bytes = std::as_writable_bytes(std::span(to.data() + skew, kBytes - 2 * skew));
+  ASSERT_TRUE(mirror_->read(0, from.data() + skew, bytes).ok());
+  ASSERT_TRUE(to_device(to.data(), kBytes));
+  const auto own = std::as_bytes(std::span(from.data(), skew));
+  ASSERT_TRUE(mirror_->write(0, to.data(), own).ok());
+  ASSERT_TRUE(mirror_->write(0, to.data() + kBytes - skew, std::as_bytes(std::span(from.page(0), skew))).ok());
+  EXPECT_EQ(std::memcmp(to.data(), from.data(), kBytes - skew), 0);
+  EXPECT_EQ(std::memcmp(to.data() + kBytes - skew, from.data(), skew), 0);
+  EXPECT_TRUE(holds(from.data(), kBytes, 31));
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, Hazard,
                          testing::Combine(testing::Values(DeviceKind::kPrivate, DeviceKind::kCoherent),
                                           testing::Bool()),
@@ -291,6 +315,30 @@ TEST(DirectoryTest, FindsWhatAModelFinds) {
   }
 }
 
+// Small pages leave page tables behind, in the gate and in the device's memory; a huge page that met one was split.
+TEST(HugePagesTest, StayWholeWhereSmallOnesHaveBeen) {
+  const auto mirror = Mirror::open({.device_bytes = kHuge});
+  ProcessMap map;
+  ASSERT_EQ(ProcessMap::open(map), Status::kOk);
+  const Memory memory = huge_memory();
+  ::madvise(memory.data(), kHuge, MADV_HUGEPAGE);
+  const auto is_huge = [&] {
+    return (map.page(reinterpret_cast<std::uintptr_t>(memory.data())) & ProcessMap::kHuge) != 0;
+  };
+  fill(memory.data(), kHuge, 41);
+  if (!is_huge()) GTEST_SKIP() << "the kernel gave no huge page";
+  Memory small(16 * kPage);
+  ::madvise(small.data(), small.bytes(), MADV_NOHUGEPAGE);
+  fill(small.data(), small.bytes(), 42);
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(mirror->migrate_to_device(0, small.data(), small.bytes()).ok());
+    EXPECT_TRUE(holds(small.data(), small.bytes(), 42));
+    ASSERT_EQ(mirror->migrate_to_device(0, memory.data(), kHuge).pages, kHuge / kPage);
+    EXPECT_TRUE(holds(memory.data(), kHuge, 41));
+    EXPECT_TRUE(is_huge()) << "round " << round;
+  }
+}
+
 TEST(WatchedRangesTest, HoldsWhatAModelHolds) {
   WatchedRanges ranges;
   ASSERT_EQ(WatchedRanges::make(ranges), Status::kOk);
@@ -307,6 +355,10 @@ TEST(WatchedRangesTest, HoldsWhatAModelHolds) {
     }
     for (std::uintptr_t at = begin; at < end; ++at) model[at] = add;
     for (std::uintptr_t at = 0; at < 299; ++at) ASSERT_EQ(ranges.holds(at), model[at]) << at;
+    const auto from = model.begin() + static_cast<std::ptrdiff_t>(rng.below(290));
+    ASSERT_EQ(ranges.overlap(static_cast<std::uintptr_t>(from - model.begin()),
+                             static_cast<std::uintptr_t>(from - model.begin()) + 9),
+              std::find(from, from + 9, true) != from + 9);
   }
 }
 

@@ -17,7 +17,7 @@
 
 #include "drivers/linux/adopt/adopted_blocks.h"
 #include "drivers/linux/adopt/gate.h"
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 #include "drivers/linux/userfault.h"
 #include "port/adoption.h"
 

@@ -8,6 +8,11 @@
 #include "base/check.h"
 
 namespace ebb {
+namespace {
+
+bool is_huge(const ProcessMap& map, std::uintptr_t address) { return (map.page(address) & ProcessMap::kHuge) != 0; }
+
+}  // namespace
 
 Status Gate::make(int faults_fd, Gate& gate) {
   if (const Status status = Reservation::make(kHugePageBytes, PROT_READ | PROT_WRITE, gate.base_);
@@ -41,7 +46,20 @@ userfault::Moved move_to_empty(int fd, const ProcessMap& map, void* to, const vo
 
 userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t bytes) {
   EBB_CHECK_LE(bytes, base_.bytes());
-  return move_to_empty(faults_fd_, map, data(), from, bytes);
+  const auto begin = reinterpret_cast<std::uintptr_t>(from);
+  const bool whole = bytes == kHugePageBytes && begin % kHugePageBytes == 0 && is_huge(map, begin);
+  if (whole && had_small_pages_) renew();
+  const auto moved = move_to_empty(faults_fd_, map, data(), from, bytes);
+  if (!whole || !holds_huge(map)) had_small_pages_ = true;
+  return moved;
+}
+
+bool Gate::holds_huge(const ProcessMap& map) const { return is_huge(map, reinterpret_cast<std::uintptr_t>(data())); }
+
+void Gate::renew() {
+  userfault::unwatch(faults_fd_, data(), base_.bytes());
+  if (base_.renew(data(), base_.bytes(), PROT_READ | PROT_WRITE) == Status::kOk) had_small_pages_ = false;
+  EBB_CHECK_EQ(userfault::watch(faults_fd_, data(), base_.bytes()), 0);
 }
 
 // Unregistered, because who drops pages of a watched range waits for its event to be read, which needs the lock.

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 #include "drivers/linux/reservation.h"
 #include "drivers/linux/userfault_calls.h"
 
@@ -35,16 +35,21 @@ class Gate {
   void forget() { base_.forget(); }
 
   // Moves pages of the process here: how many from the beginning, absent ones included, and the kernel's error for the
-  // next.
+  // next. A huge page stays one.
   userfault::Moved pull(const ProcessMap& map, const void* from, std::size_t bytes);
   // Whether no change of the process's mappings is unread.
   bool settled() const { return userfault::quiet(faults_fd_); }
+  // Whether what is here is one huge page.
+  bool holds_huge(const ProcessMap& map) const;
   // Drops what is here. Raises no event.
   void clear();
 
  private:
+  void renew();
+
   Reservation base_;
   int faults_fd_ = -1;
+  bool had_small_pages_ = false;  // since it was mapped
 };
 
 }  // namespace ebb

@@ -1,5 +1,5 @@
 // See bounded_copy.h.
-#include "drivers/linux/bounded_copy.h"
+#include "drivers/linux/process/bounded_copy.h"
 
 #include <cerrno>
 #include <condition_variable>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 
 namespace ebb {
 namespace {

@@ -1,6 +1,6 @@
 // See process_map.h. The structures are those of the kernel's interface, Linux 6.7 and 6.11: the header of Debian 12 is
 // older.
-#include "drivers/linux/process_map.h"
+#include "drivers/linux/process/process_map.h"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
