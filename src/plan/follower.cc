@@ -96,10 +96,20 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   if (position == Recording::kNever) return;
   const auto uses = plan().uses(plan().event(position));
   for (std::size_t i = 0; i < touches.size(); ++i) {
+    doubt(uses[i].reference, touches[i].allocation);
     bound_[uses[i].reference] = touches[i].allocation;
     see_use(touches[i].blocks, next_use_after(uses[i]));
   }
   matched(position, touches);
+}
+
+// Notes, for the iterations that will follow this one, whether a tensor is the one that was foreseen.
+void Follower::doubt(std::uint32_t reference, std::uint64_t serial) {
+  if (serial >= recording_.start()) return;
+  const std::uint64_t foreseen = resolve(reference, false);
+  const bool same = foreseen == serial;
+  if (foreseen == 0 || (same && bound_[reference] != 0)) return;
+  recording_.add_doubt(serial, plan().reference(reference).doubt, same);
 }
 
 void Follower::launched_by_guide(std::uint64_t op, std::span<const Touch> touches) {
@@ -127,14 +137,17 @@ void Follower::launched_by_guide(std::uint64_t op, std::span<const Touch> touche
 }
 
 Recording::Position Follower::match(std::uint64_t signature, bool launch) {
-  const Position window = launch ? kLaunchWindow : kAllocationWindow;
-  const Position end = std::min(plan().size(), cursor_ + window);
-  if (cursor_ < end && plan().event(cursor_).signature == signature) {
+  // A free is not waited for: freed() has told of it, or it is late.
+  Position expected = cursor_;
+  while (expected < plan().size() && plan().event(expected).kind == Recording::Kind::kFree) ++expected;
+  if (expected < plan().size() && plan().event(expected).signature == signature) {
     misses_ = 0;
-    return cursor_++;
+    cursor_ = expected + 1;
+    return expected;
   }
   if (switch_kind() || (launch && begin_later())) return cursor_ - 1;
-  for (Position position = cursor_; position < end; ++position) {
+  const Position end = std::min(plan().size(), expected + (launch ? kLaunchWindow : kAllocationWindow));
+  for (Position position = expected; position < end; ++position) {
     if (plan().event(position).signature != signature) continue;
     cursor_ = position + 1;
     misses_ = 0;
@@ -218,6 +231,7 @@ std::uint64_t Follower::next_use_after(const Recording::Use& use) const {
   const Recording::Reference& reference = plan().reference(use.reference);
   // Until it is freed nothing would come of sending it away but the write.
   if (reference.freed != Recording::kNever) return base_ + reference.freed;
+  if (reference.varies()) return kFar;
   const bool made_here = reference.serial >= plan().start();
   Position next = made_here ? plan().first_use_after(reference.serial) : reference.first;
   if (next == Recording::kNever && made_here) next = plan().freed_after(reference.serial);
@@ -268,7 +282,7 @@ void Follower::rebuild() {
   for (Position position = cursor_; position < plan().size(); ++position) {
     const Recording::Event& event = plan().event(position);
     const auto see = [&](std::uint32_t reference) {
-      if (seen_[reference]) return;
+      if (seen_[reference] || unforeseen(reference)) return;
       seen_[reference] = true;
       const std::uint64_t serial = resolve(reference, false);
       if (const auto found = live_.find(serial); serial != 0 && found != live_.end()) {
@@ -323,6 +337,7 @@ void Follower::expect(BlockIndex block, std::uint64_t when) {
 }
 
 BlockRange Follower::blocks_of(const Recording::Use& use, bool next_iteration) const {
+  if (next_iteration ? plan().reference(use.reference).varies() : unforeseen(use.reference)) return {};
   const std::uint64_t serial = resolve(use.reference, next_iteration);
   const auto found = serial == 0 ? live_.end() : live_.find(serial);
   if (found == live_.end()) return {};

@@ -4,7 +4,8 @@
 // does something else, and another kind begins in the same way, that one is followed instead. What the program did
 // before its first iteration is part of that recording, and cut off when the second one does not repeat it. Where the
 // program leaves every recording for good, and in its first iteration, following() is false and a policy falls back to
-// recency.
+// recency. Where the events repeat, but on other tensors, as with a mixture of experts, nothing is foreseen of these
+// before they are used in an iteration.
 // A guide (guide/guide.h) takes the place of a recording from the first event until it is over or lost.
 //
 // Time is counted in events over all iterations: the n-th event of iteration i is at base() + n.
@@ -88,6 +89,11 @@ class Follower : public Policy {
   void cover(BlockRange blocks);
   void see_use(BlockRange blocks, std::uint64_t when);
   void follow(std::uint32_t kind);
+  void doubt(std::uint32_t reference, std::uint64_t serial);
+  // Whether which tensor a reference of the plan stands for is not known yet.
+  bool unforeseen(std::uint32_t reference) const {
+    return plan().reference(reference).varies() && bound_[reference] == 0;
+  }
   void bind_launches();
   void bind_uses(const Recording::Event& event, const Recording::Event& here);
   bool switch_kind();

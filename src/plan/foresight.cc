@@ -63,12 +63,13 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
     const std::uint32_t use = event.first_use + i;
     if (use >= plan.by_use.size() || plan.by_use[use] == Plan::kStays) continue;
     const BlockRange all = blocks_of(touches[i].allocation);
+    const bool varies = this->plan().reference(this->plan().uses(event)[i].reference).varies();
     for (std::uint32_t k = plan.by_use[use]; k < plan.absences.size() && plan.absences[k].use == use; ++k) {
       const Plan::Absence& absence = plan.absences[k];
       const std::uint32_t first = std::min(absence.first_block, all.count);
       Journey journey;
       journey.before = base() + absence.before;
-      journey.needed = absence.needed;
+      journey.needed = absence.needed && !(varies && absence.before >= this->plan().size());
       journey.return_from = base() + absence.return_from;
       journey.blocks = {BlockIndex(all.first.value() + first), std::min(absence.blocks, all.count - first)};
       journey.tier = absence.tier;

@@ -25,7 +25,7 @@ std::uint32_t Recording::find(std::uint64_t serial) const {
 std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) {
   if (const std::uint32_t found = find(serial); found != kNone) return found;
   const auto index = references();
-  references_.push_back({serial, bytes, {}, kNever, kNever, kNever, kNone});
+  references_.push_back({serial, bytes, {}, kNever, kNever, kNever, kNone, 0});
   if (serial < start_) {
     earlier_.emplace(serial, index);
   } else {
@@ -49,6 +49,13 @@ void Recording::add_free(std::uint64_t serial) {
 
 void Recording::add_place(std::uint64_t serial, BlockRange blocks) {
   if (const std::uint32_t reference = find(serial); reference != kNone) references_[reference].blocks = blocks;
+}
+
+void Recording::add_doubt(std::uint64_t serial, std::uint8_t before, bool same) {
+  const std::uint32_t found = find(serial);
+  if (found == kNone) return;
+  const int after = std::clamp(before + (same ? -1 : int{kDoubtStep}), 0, int{kDoubtMax});
+  references_[found].doubt = std::max(references_[found].doubt, static_cast<std::uint8_t>(after));
 }
 
 void Recording::add_duration(std::uint64_t ns) {

@@ -56,7 +56,13 @@ class Recording {
     Position latest = kNever;        // and the last one so far
     Position freed = kNever;         // in this iteration
     std::uint32_t last_use = kNone;  // while recording: index of the latest use, to be linked to the next
+    std::uint8_t doubt = 0;          // how far the program has been using another tensor than the iteration before did
+
+    // Which tensor comes in its place is not known before it is used: an expert among many.
+    bool varies() const { return doubt >= kDoubtful; }
   };
+  // One tensor that is not the one foreseen is an exception, a second one a habit, and some iterations without end it.
+  static constexpr std::uint8_t kDoubtful = 3, kDoubtMax = 6, kDoubtStep = 2;
 
   void begin(std::uint64_t start, std::uint64_t previous_start);
   void add_allocation(std::uint64_t serial, std::uint64_t bytes);
@@ -65,6 +71,9 @@ class Recording {
   void add_free(std::uint64_t serial);
   // Where an allocation that has been added lies.
   void add_place(std::uint64_t serial, BlockRange blocks);
+  // The allocation, which an iteration before this one made, was used in place of a tensor of so much doubt, which was
+  // the same one or another.
+  void add_doubt(std::uint64_t serial, std::uint8_t before, bool same);
   // The launch added last ran for this long.
   void add_duration(std::uint64_t ns);
 

@@ -47,6 +47,27 @@ class Program {
       made_.pop_back();
     }
   }
+  // One expert of those that set_up() has made, used twice around something short-lived.
+  void use_expert(std::uint32_t expert) {
+    const std::uint64_t made = allocate();
+    launch(300, {made});
+    launch(301, {weights_[expert], made});
+    expert_worths_.clear();
+    for (std::uint32_t i = 0; i < kLayers; ++i) expert_worths_.push_back(worth_of_weight(i));
+    launch(302, {made});
+    launch(303, {weights_[expert], made});
+    policy_.freed(made);
+  }
+  // Of all weights, between the first use of the expert and the second one.
+  const std::vector<std::uint64_t>& expert_worths() const { return expert_worths_; }
+  // Layers that use nothing that lives longer; each frees what it has made.
+  void pass(std::uint32_t layers) {
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      const std::uint64_t made = allocate();
+      launch(400, {weights_[0], made});
+      policy_.freed(made);
+    }
+  }
   void step() { policy_.step(); }
   std::uint64_t worth_of_weight(std::uint32_t layer) const {
     return policy_.keep(block_of(weights_[layer]).first, Block());
@@ -59,6 +80,7 @@ class Program {
   Belady policy_;
   std::uint64_t serial_ = 0;
   std::vector<std::uint64_t> weights_, made_;
+  std::vector<std::uint64_t> expert_worths_;
 };
 
 TEST(Follower, TheSetupBeforeTheFirstIterationIsCutOff) {
@@ -86,6 +108,56 @@ TEST(Follower, AnotherSecondIterationIsNotTakenForTheFirst) {
   for (std::uint64_t i = 0; i < 200; ++i) program.launch(1000 + i, {program.allocate()});
   EXPECT_EQ(program.policy().deviations(), 1u);
   EXPECT_EQ(program.worth_of_weight(0), program.worth_of_weight(1));  // nothing is followed, all were used at 0
+}
+
+TEST(Follower, WhichTensorVariesIsNotForeseenBeforeItIsUsed) {
+  Program program;
+  program.set_up();
+  program.step();
+  const auto worths = [&] {
+    std::vector<std::uint64_t> all;
+    for (std::uint32_t i = 0; i < kLayers; ++i) all.push_back(program.worth_of_weight(i));
+    return all;
+  };
+  constexpr std::uint32_t kConvinced = 4;  // iterations that are not as the one before; a first one is forgiven
+  for (std::uint32_t expert = 0; expert < kLayers; ++expert) {
+    program.use_expert(expert);
+    for (std::uint32_t other = 0; other < kLayers; ++other) {
+      if (other == expert || expert < kConvinced) continue;
+      EXPECT_GE(program.expert_worths()[expert], program.expert_worths()[other]) << expert << ", " << other;
+    }
+    program.step();
+    // None of them is expected more than another.
+    if (expert >= kConvinced) {
+      EXPECT_EQ(worths(), std::vector(kLayers, worths()[0])) << expert;
+    }
+  }
+  // The same one again and again, until that is believed.
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    program.use_expert(7);
+    program.step();
+  }
+  for (std::uint32_t other = 0; other < kLayers; ++other) {
+    if (other == 7) continue;
+    EXPECT_GT(program.worth_of_weight(7), program.worth_of_weight(other)) << other;
+  }
+  EXPECT_EQ(program.policy().deviations(), 0u);
+}
+
+TEST(Follower, KindsThatBeginInTheSameWayAreNotTakenForEachOther) {
+  Program program;
+  program.set_up();
+  program.step();
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    program.pass(i % 2 == 0 ? kLayers : kLayers / 2);
+    program.step();
+  }
+  const std::uint64_t before = program.policy().deviations();
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    program.pass(i % 2 == 0 ? kLayers : kLayers / 2);
+    program.step();
+  }
+  EXPECT_EQ(program.policy().deviations(), before);
 }
 
 }  // namespace
