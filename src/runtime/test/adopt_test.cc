@@ -89,19 +89,45 @@ std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
-class Adopt : public testing::TestWithParam<std::uint64_t> {
+// While it lives, a process of root's asks for things as nobody, so that it gets userfaultfd for user mode only.
+class AsNobody {
+ public:
+  explicit AsNobody(bool wanted) : changed_(wanted && ::geteuid() == 0) {
+    if (changed_) EBB_CHECK_EQ(::seteuid(kNobody), 0);
+  }
+  ~AsNobody() {
+    if (changed_) EBB_CHECK_EQ(::seteuid(0), 0);
+  }
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  const bool changed_;
+};
+
+struct Parameters {
+  const char* name;
+  std::uint64_t block_bytes;
+  bool user_mode_only = false;
+};
+
+class Adopt : public testing::TestWithParam<Parameters> {
  protected:
   void SetUp() override {
     Options options;
     options.memory = kBudget;
     options.flash_bytes = 256 * kMiB;
-    options.block_bytes = GetParam();
+    options.block_bytes = GetParam().block_bytes;
     options.memory_driver = "move";
     try {
+      const AsNobody nobody(GetParam().user_mode_only);
       runtime_ = Runtime::open(options);
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }
+    const bool user_mode_only = runtime_->description().find("user-mode rung") != std::string::npos;
+    if (GetParam().user_mode_only && !user_mode_only) GTEST_SKIP() << "here everybody may use full userfaultfd";
   }
   // Makes everything else leave memory.
   void displace() {
@@ -159,7 +185,7 @@ TEST_P(Adopt, TheEndOfTheRuntimeReleases) {
 }
 
 TEST_P(Adopt, OnlyWholeBlocksAreAdopted) {
-  const std::uint64_t block = GetParam();
+  const std::uint64_t block = GetParam().block_bytes;
   const Mapped memory(4 * block);
   memory.fill(9);
   const std::span<std::byte> adopted = runtime_->adopt(memory.span().subspan(100, 3 * block));
@@ -417,9 +443,11 @@ TEST_P(Adopt, AForkedChildSeesTheMomentOfTheFork) {
   ::close(go[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Blocks, Adopt, testing::Values(64 * kKiB, 2 * kMiB), [](const auto& test) {
-  return test.param == 2 * kMiB ? std::string("TwoMebibytes") : std::string("SixtyFourKibibytes");
-});
+INSTANTIATE_TEST_SUITE_P(Blocks, Adopt,
+                         testing::Values(Parameters{"SixtyFourKibibytes", 64 * kKiB},
+                                         Parameters{"TwoMebibytes", 2 * kMiB},
+                                         Parameters{"TwoMebibytesUserMode", 2 * kMiB, true}),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(AdoptRefused, OnTheFallbackDriver) {
   Options options;
