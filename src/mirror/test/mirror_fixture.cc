@@ -12,13 +12,6 @@
 namespace ebb::mirror_test {
 namespace {
 
-// Forks and faults beside the runtime of a sanitizer: not shown to be reliable there, so not run there.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitizer = true;
-#else
-constexpr bool kSanitizer = false;
-#endif
-
 constexpr int kTicksMax = 60;  // of a second, without the time that the process was stopped
 
 volatile std::sig_atomic_t ticks = 0;
@@ -142,7 +135,6 @@ MirrorOptions MirrorTest::options() const {
 }
 
 void MirrorTest::SetUp() {
-  if (kSanitizer) GTEST_SKIP() << "not run under sanitizers: not shown to be reliable there";
   start_watchdog();
   try {
     mirror_ = Mirror::open(options());

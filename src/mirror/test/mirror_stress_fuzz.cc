@@ -31,13 +31,6 @@ namespace {
 
 constexpr std::size_t kArenaPages = 512;
 constexpr std::size_t kOwners = 3;
-// Forks and faults beside the runtime of a sanitizer: not shown to be reliable there, so not run there.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitizer = true;
-#else
-constexpr bool kSanitizer = false;
-#endif
-
 constexpr int kOperations = 20;  // of each owner, in a run
 
 void expect(bool right, const char* what) {
@@ -235,10 +228,6 @@ int main_of(int count, char** arguments) {
     if (std::strcmp(arguments[i], "--seed") == 0) seed = value;
     if (std::strcmp(arguments[i], "--runs") == 0) runs = value;
     if (std::strcmp(arguments[i], "--seconds") == 0) seconds = value;
-  }
-  if (kSanitizer) {
-    std::printf("skipped: not run under sanitizers: not shown to be reliable there\n");
-    return 77;
   }
   try {
     Mirror::open({});
