@@ -5,10 +5,12 @@
     bench/flash.py --rounds 3 --flash /nvme --json
 
     reductions     one array is read once: beside fio's sequential reads
-    transform      y = f(x), one array is read and another one written: beside fio's reads and writes, half and half
+    transform      y = f(x), one array is read and another one written: beside fio's reads and writes, half and half,
+                   by two jobs at once
 
 A program's bandwidth is the bytes that the runtime moved in its one iteration, the first, by the time that it took. fio
-reads and writes the same bytes in blocks of 2 MiB, 16 at a time, past the page cache. Each takes its turn by rounds.
+reads and writes the same bytes in blocks of 2 MiB, each job 16 at a time, past the page cache. Each takes its turn by
+rounds.
 """
 
 import argparse
@@ -29,7 +31,7 @@ from machine import describe_machine  # noqa: E402
 from output import report  # noqa: E402
 from streams import BINARY, run_once  # noqa: E402
 
-PROGRAMS = {"reductions": "read", "transform": "rw"}  # to what fio does for it
+PROGRAMS = {"reductions": ("read",), "transform": ("read", "write")}  # to fio's jobs for it
 LIMIT_S = 600
 
 
@@ -55,15 +57,17 @@ def run_program(arguments, program):
     return (record["fetched"] + record["evicted"]) / record["seconds"], record
 
 
-def run_fio(file, kind, size):
-    """Bytes a second; the file is written before, so that its blocks are there."""
-    command = ["fio", "--name=flash", f"--filename={file}", f"--rw={kind}", f"--size={size}", "--bs=2M", "--direct=1",
-               "--ioengine=io_uring", "--iodepth=16", "--output-format=json"]
+def run_fio(file, jobs, size):
+    """Bytes a second; the file is written before, so that its blocks are there. Jobs share the file, side by side."""
+    each = size // len(jobs)
+    command = ["fio", "--bs=2M", "--direct=1", "--ioengine=io_uring", "--iodepth=16", "--output-format=json"]
+    for index, job in enumerate(jobs):
+        command += [f"--name={job}", f"--filename={file}", f"--rw={job}", f"--offset={index * each}", f"--size={each}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode != 0:
         raise children.ChildError(f"fio ended with code {done.returncode}: {(done.stderr or done.stdout).strip()}")
-    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
-    return job["read"]["bw_bytes"] + job["write"]["bw_bytes"]
+    ran = [job[job["jobname"]] for job in json.loads(done.stdout[done.stdout.index("{"):])["jobs"]]
+    return sum(job["io_bytes"] for job in ran) / (max(job["runtime"] for job in ran) / 1e3)
 
 
 def measure(arguments, progress):
@@ -71,15 +75,15 @@ def measure(arguments, progress):
     rows = {program: {"program": [], "fio": [], "records": []} for program in PROGRAMS}
     with tempfile.TemporaryDirectory(prefix="ebb-fio-", dir=arguments.flash) as folder:
         file = pathlib.Path(folder) / "data"
-        run_fio(file, "write", size)
+        run_fio(file, ("write",), size)
         for turn in range(arguments.rounds):
-            for program, kind in PROGRAMS.items():
+            for program, jobs in PROGRAMS.items():
                 progress(f"round {turn + 1} of {arguments.rounds}: {program}")
                 bandwidth, record = run_program(arguments, program)
                 rows[program]["program"].append(bandwidth)
                 rows[program]["records"].append(record)
                 progress(f"round {turn + 1} of {arguments.rounds}: fio for {program}")
-                rows[program]["fio"].append(run_fio(file, kind, size))
+                rows[program]["fio"].append(run_fio(file, jobs, size))
     progress("")
     return rows
 
