@@ -70,7 +70,8 @@ class ProcessMirror final : public Mirror {
   struct Request {
     std::size_t device;
     bool exclusive;
-    bool copied = false;  // not by moving
+    bool copied = false;                // not by moving
+    std::uintptr_t begin = 0, end = 0;  // all that is asked for
   };
   struct Copy {  // of one read or write
     std::size_t device;
@@ -109,7 +110,8 @@ class ProcessMirror final : public Mirror {
   Step take_some(const Request& request, std::uint64_t& page, std::uint64_t end, MirrorResult& result);
   Step renew(const Request& request, const Entry& entry, MirrorResult& result);
   Step take(const Request& request, std::uint64_t page, std::uint32_t count, std::uint32_t& taken, MirrorError& error);
-  MirrorError watch(std::uintptr_t begin, std::uintptr_t end);
+  MirrorError watch(const Request& request, std::uint64_t page, std::uint32_t count);
+  MirrorError watch_range(std::uintptr_t begin, std::uintptr_t end);
   void enter(const Request& request, std::uint64_t page, std::uint32_t slot, std::uint32_t count, Place place);
   Step map_coherent(std::uint64_t page);
   // process_mirror_home.cc

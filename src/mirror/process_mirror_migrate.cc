@@ -56,6 +56,8 @@ MirrorResult ProcessMirror::migrate(Request request, std::uintptr_t begin, std::
     return {MirrorError::kBadRange, 0, begin};
   }
   const std::uintptr_t end = begin + bytes;
+  request.begin = begin;
+  request.end = end;
   for (std::uintptr_t at = begin; at < end;) {
     Mapping mapping;
     if (!map_.find(at, mapping)) return {MirrorError::kBadRange, 0, at};
@@ -164,7 +166,7 @@ ProcessMirror::Step ProcessMirror::renew(const Request& request, const Entry& st
 // Moves pages of a writable anonymous mapping. kFailed without an error: this mapping cannot be moved from.
 ProcessMirror::Step ProcessMirror::take(const Request& request, std::uint64_t page, std::uint32_t count,
                                         std::uint32_t& taken, MirrorError& error) {
-  error = watch(page * kPageBytes, (page + count) * kPageBytes);
+  error = watch(request, page, count);
   if (error != MirrorError::kNone) return Step::kFailed;
   DeviceMemory& device = devices_[request.device];
   std::uint32_t first = 0;
@@ -183,9 +185,22 @@ ProcessMirror::Step ProcessMirror::take(const Request& request, std::uint64_t pa
   return Step::kDone;
 }
 
-// A range's touches must come to us before its pages are taken.
-MirrorError ProcessMirror::watch(std::uintptr_t begin, std::uintptr_t end) {
+// Touches must come to us before pages are taken. Of the mapping everything that is asked for is watched at once: part
+// by part it would be several mappings for a while, or for good when it is replaced meanwhile, and mremap() moves one.
+MirrorError ProcessMirror::watch(const Request& request, std::uint64_t page, std::uint32_t count) {
+  const std::uintptr_t begin = page * kPageBytes;
+  const std::uintptr_t end = begin + count * kPageBytes;
   if (watched_.covers(begin, end)) return MirrorError::kNone;
+  Mapping mapping;
+  if (map_.find(begin, mapping)) {
+    const std::uintptr_t from = std::max(request.begin, mapping.begin);
+    const std::uintptr_t to = std::min(request.end, mapping.end);
+    if (from <= begin && end <= to && watch_range(from, to) == MirrorError::kNone) return MirrorError::kNone;
+  }
+  return watch_range(begin, end);
+}
+
+MirrorError ProcessMirror::watch_range(std::uintptr_t begin, std::uintptr_t end) {
   const int error = userfault::watch(faults_fd_.get(), reinterpret_cast<void*>(begin), end - begin, can_protect_);
   if (error == EBUSY && may_be_inherited()) return MirrorError::kBusy;
   if (error == EBUSY) return MirrorError::kNotMigratable;  // somebody else's userfaultfd serves it

@@ -39,7 +39,7 @@ MirrorError ProcessMirror::prepare_copies(const Request& request, Duplicates& co
   while (free_pages < copies.count && directory_.find(copies.page + free_pages) == nullptr) ++free_pages;
   if (free_pages == 0) return MirrorError::kBusy;
   const std::uint64_t page = copies.page;
-  const MirrorError error = watch(page * kPageBytes, (page + free_pages) * kPageBytes);
+  const MirrorError error = watch(request, page, free_pages);
   if (error != MirrorError::kNone) return error;
   DeviceMemory& device = devices_[request.device];
   copies.count = device.allocate(page, free_pages, copies.first_slot);

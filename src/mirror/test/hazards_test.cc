@@ -121,8 +121,7 @@ TEST_P(Hazard, ChildSeesTheMomentOfTheFork) {
 }
 
 TEST_P(Hazard, OwnMemoryAndBadRangesAreRefused) {
-  int here = 0;
-  const auto stack = reinterpret_cast<std::uintptr_t>(&here) & ~(kPage - 1);
+  const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) & ~(kPage - 1);
   EXPECT_EQ(mirror_->migrate_to_device(0, reinterpret_cast<void*>(stack - 8 * kPage), 16 * kPage).error,
             MirrorError::kBadRange);
   Memory memory(2 * kPage);
