@@ -48,7 +48,7 @@ userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t
   EBB_CHECK_LE(bytes, base_.bytes());
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   const bool whole = bytes == kHugePageBytes && begin % kHugePageBytes == 0 && is_huge(map, begin);
-  if (whole && had_small_pages_) renew();
+  if (whole && had_small_pages_) clear();
   const auto moved = move_to_empty(faults_fd_, map, data(), from, bytes);
   if (!whole || !holds_huge(map)) had_small_pages_ = true;
   return moved;
@@ -56,16 +56,14 @@ userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t
 
 bool Gate::holds_huge(const ProcessMap& map) const { return is_huge(map, reinterpret_cast<std::uintptr_t>(data())); }
 
-void Gate::renew() {
-  userfault::unwatch(faults_fd_, data(), base_.bytes());
-  if (base_.renew(data(), base_.bytes(), PROT_READ | PROT_WRITE) == Status::kOk) had_small_pages_ = false;
-  EBB_CHECK_EQ(userfault::watch(faults_fd_, data(), base_.bytes()), 0);
-}
-
 // Unregistered, because who drops pages of a watched range waits for its event to be read, which needs the lock.
 void Gate::clear() {
   userfault::unwatch(faults_fd_, data(), base_.bytes());
-  ::madvise(data(), base_.bytes(), MADV_DONTNEED);
+  if (base_.renew(data(), base_.bytes(), PROT_READ | PROT_WRITE) == Status::kOk) {
+    had_small_pages_ = false;
+  } else {
+    ::madvise(data(), base_.bytes(), MADV_DONTNEED);
+  }
   EBB_CHECK_EQ(userfault::watch(faults_fd_, data(), base_.bytes()), 0);
 }
 

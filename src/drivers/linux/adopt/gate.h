@@ -41,12 +41,10 @@ class Gate {
   bool settled() const { return userfault::quiet(faults_fd_); }
   // Whether what is here is one huge page.
   bool holds_huge(const ProcessMap& map) const;
-  // Drops what is here. Raises no event.
+  // Drops what is here, and the page tables of small pages. Raises no event.
   void clear();
 
  private:
-  void renew();
-
   Reservation base_;
   int faults_fd_ = -1;
   bool had_small_pages_ = false;  // since it was mapped

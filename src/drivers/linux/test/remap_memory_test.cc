@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <setjmp.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,15 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "handler_child.h"
+
 namespace ebb {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr const char* kNoHandlers = "a sanitizer has its own SIGSEGV handler";
-#else
-constexpr const char* kNoHandlers = nullptr;
-#endif
-constexpr unsigned kSecondsMax = 60;
 constexpr std::size_t kBytes = 16 * 1024;
 
 std::unique_ptr<RemapMemory> make_memory() {
@@ -78,19 +73,6 @@ class RemapHandlerTest : public testing::Test {
   void SetUp() override {
     if (kNoHandlers != nullptr) GTEST_SKIP() << kNoHandlers;
   }
-  // The wait status of a child that does this.
-  template <typename Run>
-  static int status_of(Run run) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(kSecondsMax);
-      ::_exit(run());
-    }
-    int status = -1;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return status;
-  }
-  static bool killed_by(int status, int signal) { return WIFSIGNALED(status) && WTERMSIG(status) == signal; }
 };
 
 sigjmp_buf g_back;

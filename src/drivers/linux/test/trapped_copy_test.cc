@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 #include <setjmp.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,18 +13,14 @@
 #include <thread>
 #include <vector>
 
+#include "handler_child.h"
+
 namespace ebb {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr const char* kNoHandlers = "a sanitizer has its own SIGSEGV handler";
-#else
-constexpr const char* kNoHandlers = nullptr;
-#endif
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kPages = 8;
 constexpr std::size_t kBytes = kPages * kPage;
-constexpr unsigned kSecondsMax = 60;
 
 class Mapped {
  public:
@@ -54,20 +48,6 @@ class TrappedCopy : public ::testing::Test {
   Mapped from;
   Mapped to;
 };
-
-// What `body` exits with in a child, which may die of it: then its signal, negative.
-template <typename Body>
-int in_child(Body body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(kSecondsMax);
-    body();
-    ::_exit(0);
-  }
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
 
 TEST_F(TrappedCopy, Copies) {
   ASSERT_TRUE(trapped_copy(to.data() + 3, from.data(), kBytes - 3));
@@ -106,27 +86,28 @@ TEST_F(TrappedCopy, EndsBeyondTheEndOfAFile) {
 
 TEST_F(TrappedCopy, RefusesWhereItsHandlerIsNotReached) {
   if (kNoHandlers != nullptr) GTEST_SKIP() << kNoHandlers;
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(status_of([&] {
               sigset_t blocked;
               ::sigemptyset(&blocked);
               ::sigaddset(&blocked, SIGSEGV);
               ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
-              if (trapped_copy(to.data(), from.data(), kBytes)) ::_exit(1);
+              if (trapped_copy(to.data(), from.data(), kBytes)) return 1;
               ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
-              if (!trapped_copy(to.data(), from.data(), kBytes)) ::_exit(2);
+              if (!trapped_copy(to.data(), from.data(), kBytes)) return 2;
               ::signal(SIGBUS, [](int) {});
-              if (trapped_copy(to.data(), from.data(), kBytes)) ::_exit(3);
+              return trapped_copy(to.data(), from.data(), kBytes) ? 3 : 0;
             }),
             0);
 }
 
 TEST_F(TrappedCopy, LeavesFaultsOfOthersAlone) {
   if (kNoHandlers != nullptr) GTEST_SKIP() << kNoHandlers;
-  EXPECT_EQ(in_child([&] {
-              ::mprotect(from.page(1), kPage, PROT_NONE);
-              *static_cast<volatile char*>(from.page(1)) = 1;
-            }),
-            -SIGSEGV);
+  EXPECT_TRUE(killed_by(status_of([&] {
+                          ::mprotect(from.page(1), kPage, PROT_NONE);
+                          *static_cast<volatile char*>(from.page(1)) = 1;
+                          return 0;
+                        }),
+                        SIGSEGV));
 }
 
 TEST_F(TrappedCopy, SurvivesMappingsThatComeAndGo) {
