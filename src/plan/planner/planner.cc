@@ -13,13 +13,8 @@ namespace {
 using Position = Recording::Position;
 
 constexpr std::uint32_t kNone = 0xffffffff;
-// A fetch is begun this much earlier than its lane needs, as a share of the time between, and as a number of blocks.
-constexpr double kMarginShare = 0.25;
-constexpr double kMarginBlocks = 16;
 // An absence goes to flash if the lane is free within the time that it takes for so many blocks; if too few are, twice.
 constexpr double kPatienceBlocks = 256;
-// What returns claims its room for as long as its own transfer takes, and that of so many blocks before it.
-constexpr double kAloneBlocks = 64;
 constexpr int kRounds = 3;
 
 class Planner {
@@ -57,7 +52,7 @@ class Planner {
     std::uint32_t touch = kNone;  // the latest
     Position touched_at = 0;
     bool live = false;
-    bool returning = false;  // on its way back: not to be sent away before its use
+    bool returning = false;  // on its way back: what is needed sooner may still take its place
     std::uint64_t next = Pieces::kNever;
     std::uint64_t rank = 0;  // while it is in idle_
   };
@@ -114,7 +109,7 @@ class Planner {
 // it is freed before it could be gone, and the write would be for nothing.
 void Planner::queue(std::uint32_t piece) {
   Item& item = items_[piece];
-  if (!item.live || item.present == 0 || item.returning) return;
+  if (!item.live || item.present == 0) return;
   item.rank = item.next + (dies_late(item) ? 2 * std::uint64_t{size_} : 0);
   idle_.emplace(item.rank, piece);
 }
@@ -124,7 +119,7 @@ bool Planner::dies_late(const Item& item) const {
   const Pieces::Touch& touch = pieces_.touch(item.touch);
   if (touch.needed) return false;
   const double left_ns = start_ns_[touch.next] - start_ns_[item.touched_at + std::size_t{1}];
-  return left_ns > (item.present + kMarginBlocks) * block_ns(limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash);
+  return left_ns > item.present * block_ns(limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash);
 }
 
 // Everything that is there before the iteration is in memory, as far as is known.
@@ -217,6 +212,7 @@ void Planner::return_early(Position position) {
     present_ += blocks_of(piece) - item.present;
     item.present = blocks_of(piece);
     item.returning = true;
+    queue(piece);
   }
 }
 
@@ -230,7 +226,7 @@ void Planner::shrink(bool steady) {
     item.present -= leaves;
     present_ -= leaves;
     queue(piece);
-    if (!steady || item.touch == kNone || item.next == Pieces::kNever) continue;
+    if (!steady || item.returning || item.touch == kNone || item.next == Pieces::kNever) continue;
     std::uint32_t& index = by_touch_[item.touch];
     if (index == kNone) {
       index = static_cast<std::uint32_t>(absences_.size());
@@ -298,9 +294,11 @@ void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::ve
   for (auto& touches : early_) touches.clear();
   for (const std::uint32_t index : order) {
     const Absence& absence = absences_[index];
-    const double lead = std::min(lead_ns[index], (absence.blocks + kAloneBlocks) * block_ns(absence.tier));
-    std::uint64_t from = absence.before;
-    while (from > absence.after + std::uint64_t{1} && start_ns_[absence.before] - start_ns_[from] < lead) --from;
+    const double begin_ns = start_ns_[absence.before] - lead_ns[index];
+    const auto first = start_ns_.begin() + absence.after + 1;
+    const auto last = start_ns_.begin() + static_cast<std::ptrdiff_t>(absence.before);
+    const auto later = std::upper_bound(first, last, begin_ns);
+    const auto from = static_cast<std::uint64_t>((later == first ? first : later - 1) - start_ns_.begin());
     early_[from < size_ ? from : from - size_].push_back(absence.touch);
   }
 }
@@ -343,7 +341,7 @@ void Planner::schedule() {
   std::reverse(order.begin(), order.end());
   for (const std::uint32_t index : order) {
     Absence& absence = absences_[index];
-    advance(absence, lead_ns[index] * (1 + kMarginShare) + kMarginBlocks * block_ns(absence.tier));
+    advance(absence, lead_ns[index]);
   }
   // What comes over the slow lane has the first choice of the room that is left.
   for (const Tier tier : {Tier::kFlash, Tier::kHost}) {

@@ -147,6 +147,29 @@ TEST(Planner, WhatIsOverLeavesBeforeWhatIsNeededAgain) {
   EXPECT_EQ(away(10), std::pair(8u, 0u));
 }
 
+// An optimizer goes from one parameter with its state to the next, the lane is far behind: what comes back for the next
+// group does not push out what this one is about to use again.
+TEST(Planner, WhatReturnsGivesWayToWhatIsNeededSooner) {
+  constexpr std::uint32_t kGroups = 6;
+  Script script(2 * kGroups);
+  script.launch({}, 1'000'000);
+  for (std::uint64_t i = 1; i <= kGroups; ++i) {
+    script.launch({{2 * i - 1, 4}});
+    script.launch({{2 * i, 4}});
+    const std::uint64_t made = script.allocate(4);
+    script.launch({{2 * i, 4}, {made, 4}});
+    script.launch({{2 * i - 1, 4}, {made, 4}});
+    script.free(made);
+  }
+  PlanLimits slow = limits(14);
+  slow.flash_in_ns = 1000;
+  const Plan plan = make_plan(script.recording(), slow);
+  EXPECT_FALSE(plan.absences.empty());
+  for (const Plan::Absence& absence : plan.absences) {
+    EXPECT_GT(absence.before, absence.after + std::uint64_t{6});  // than a group has events: no absence inside of one
+  }
+}
+
 TEST(Planner, HostMemoryIsFilledAndTheRestGoesToFlash) {
   const Plan plan = make_plan(training(8, 4).recording(), limits(12, 12));
   std::uint32_t host = 0;
