@@ -1,4 +1,4 @@
-// Engine, first half: who gets a frame. The second half, transfers, is in engine_transfers.cc.
+// Engine: who gets a frame. What is done before anybody asks is in engine_ahead.cc, transfers in engine_transfers.cc.
 #include "move/engine.h"
 
 #include <algorithm>
@@ -194,6 +194,10 @@ void Engine::pump() {
     }
   }
   restore_reserve();
+  if (policy_.listens() && urgent_.empty() && wanted_.empty()) {
+    if (table_.has_host()) clean_ahead(Tier::kHost);
+    clean_ahead(Tier::kFlash);
+  }
   starved_ = !urgent_.empty() && transfers_.in_flight() == 0 ? urgent_.front() : BlockIndex::none();
 }
 
@@ -287,37 +291,6 @@ void Engine::attach(BlockIndex index, FrameIndex frame) {
   if (table_[index].live == 0) ++dead_resident_;
   memory_.attach(frame, index);
   policy_.arrived(index);
-}
-
-// Fetches what the policy expects next, into frames that nobody is about to need, or in place of blocks worth less.
-void Engine::fetch_ahead(Tier below) {
-  while (!transfers_.full() && in_lane(lane_in(below)) < limits_.lane) {
-    const Policy::Ahead ahead = policy_.ahead(table_, below);
-    if (!ahead.block.valid()) return;
-    if (frames_.free() + frames_.room() + dead_resident_ < ahead.spare) return;
-    if (frames_.free() + frames_.room() <= limits_.reserve) {
-      if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
-    }
-    if (frames_.free() + frames_.room() > limits_.reserve) {
-      if (ahead.overwritten) forsake(ahead.block);
-      if (!serve(ahead.block, Urgency::kAhead)) return;
-    } else if (frames_.free() + evicting_ > limits_.reserve + limits_.lane / 2 ||
-               !evict_least(Urgency::kAhead, ahead.worth + 1)) {
-      return;
-    }
-  }
-}
-
-// Sends out what the policy has no use for until it comes back, before anybody has to wait for its frame.
-void Engine::evict_behind(Tier below) {
-  while (!transfers_.full() && in_lane(lane_out(below)) < limits_.lane) {
-    const BlockIndex index = policy_.behind(table_, below, victims_.pinned_from());
-    if (!index.valid()) return;
-    short_of_frames_ = short_of_frames_ || spare_used_;  // a plan that sends blocks out knows that memory will be short
-    const Block& block = table_[index];
-    if (block.state != BlockState::kResident || block.live == 0 || victims_.pinned(index)) continue;
-    static_cast<void>(start_evict(index));
-  }
 }
 
 void Engine::restore_reserve() {

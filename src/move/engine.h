@@ -139,6 +139,8 @@ class Engine {
   void leave_queues(BlockIndex block);
   void evict_behind(Tier below);
   void fetch_ahead(Tier below);
+  void clean_ahead(Tier below);
+  bool start_clean(BlockIndex block);
   void restore_reserve();
   void evicted(std::uint32_t token, const FlashCompletion& completion);
   void evict_failed(std::uint32_t token, Status status);

@@ -1,4 +1,4 @@
-// Engine, second half: transfers from their start to their completion.
+// Engine: transfers from their start to their completion.
 #include <algorithm>
 
 #include "move/engine.h"
@@ -117,6 +117,14 @@ bool Engine::start_evict(BlockIndex index) {
   ++evicting_;
   const bool has_expected = block.extent.valid();
   submit(begin(transfer), has_expected, has_expected ? extents_.digest_of(block.extent) : Digest{});
+  return true;
+}
+
+// An eviction that brings the block back as soon as it is written.
+bool Engine::start_clean(BlockIndex index) {
+  if (!start_evict(index)) return false;
+  --evicting_;
+  table_[index].rescue = true;
   return true;
 }
 
@@ -260,9 +268,7 @@ bool Engine::flush(std::uint32_t& cursor) {
     const BlockIndex index = table_.block_of(FrameIndex(cursor));
     if (index.valid()) let_go(index);
     if (!index.valid() || table_[index].state != BlockState::kResident || table_[index].live == 0) continue;
-    if (transfers_.full() || !start_evict(index)) return false;
-    --evicting_;
-    table_[index].rescue = true;
+    if (transfers_.full() || !start_clean(index)) return false;
   }
   return transfers_.in_flight() == 0;
 }

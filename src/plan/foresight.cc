@@ -41,7 +41,9 @@ void Foresight::began(bool changed) {
       differs(planned.duration_ns, duration_ns, kDurationShare)) {
     planned = {kind_version(), frames(), pace().flash_in_ns, duration_ns, make_plan(plan(), plan_limits())};
   }
-  if (changed) away_.clear();
+  if (!changed) return;
+  away_.clear();
+  cleanings_.clear();
 }
 
 void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
@@ -49,6 +51,7 @@ void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRa
   away_until_.resize(blocks_seen(), 0);
   destination_.resize(blocks_seen(), Tier::kHost);
   demanded_block_in_.resize(blocks_seen(), 0);
+  cleanings_.cover(blocks_seen());
 }
 
 void Foresight::step() {
@@ -77,12 +80,23 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
       idle_.push_back(journey);
     }
   }
+  matched_cleanings(event, touches);
   const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + touches.size();
   for (auto& queue : leaving_) make_room(queue, entries);
   for (auto& queue : returning_) make_room(queue, entries + queue.size());
   make_room(idle_, entries);
   wake_up(position);
   if (++launches_since_restart_ >= kRestartEvery || scan_ < cursor()) restart_scan();
+}
+
+// What may be written out before the tensors that this launch uses are used again.
+void Foresight::matched_cleanings(const Recording::Event& event, std::span<const Touch> touches) {
+  const std::vector<Cleaning>& all = plans_[kind()].plan.cleanings;
+  auto next = std::lower_bound(all.begin(), all.end(), event.first_use,
+                               [](const Cleaning& cleaning, std::uint32_t use) { return cleaning.use < use; });
+  for (; next != all.end() && next->use < event.first_use + touches.size(); ++next) {
+    cleanings_.add(*next, blocks_of(touches[next->use - event.first_use].allocation), base());
+  }
 }
 
 // The cursor has moved: launches are over, and what is away may return.
@@ -137,6 +151,10 @@ BlockIndex Foresight::behind(const PageTable& table, Tier below, std::uint64_t p
     queue.pop_back();
   }
   return BlockIndex::none();
+}
+
+BlockIndex Foresight::clean(const PageTable& table, Tier below, std::uint64_t pinned_from) {
+  return cleanings_.next(table, below, now(), pinned_from, [&](BlockIndex block) { return next_use(block); });
 }
 
 Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {

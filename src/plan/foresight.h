@@ -29,6 +29,7 @@ class Foresight final : public Follower {
   Tier destination(BlockIndex block) const override;
   Ahead ahead(const PageTable& table, Tier below) override;
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
+  BlockIndex clean(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
 
  private:
   // Blocks that leave, or come back. Should they have been freed meanwhile, what is done to them is only in vain.
@@ -45,6 +46,7 @@ class Foresight final : public Follower {
   void reused(Position earlier) override { rewind_.used(earlier, recording().size()); }
   void matched(Position position, std::span<const Touch> touches) override;
   void began(bool changed) override;
+  void matched_cleanings(const Recording::Event& event, std::span<const Touch> touches);
   void wake_up(Position position);
   Ahead planned(const PageTable& table, Tier below);
   Ahead unplanned(const PageTable& table);
@@ -63,7 +65,8 @@ class Foresight final : public Follower {
   std::array<std::vector<Journey>, kTiersBelow> returning_;  // heaps by tier below: needed first on top
   std::vector<std::uint64_t> away_until_;                    // by block: when it may be fetched, if it left by plan
   std::vector<Tier> destination_;                            // by block
-  Rewind rewind_;                                            // while there is nothing to follow
+  CleaningQueue cleanings_;
+  Rewind rewind_;  // while there is nothing to follow
 
   // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
   // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the

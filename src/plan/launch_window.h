@@ -60,6 +60,9 @@ class LaunchWindow final : public Policy {
   Tier destination(BlockIndex block) const override { return policy_->destination(block); }
   Ahead ahead(const PageTable& table, Tier below) override;
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
+  BlockIndex clean(const PageTable& table, Tier below, std::uint64_t pinned_from) override {
+    return policy_->clean(table, below, pinned_from);
+  }
   void arrived(BlockIndex block) override { policy_->arrived(block); }
   std::uint64_t deviations() const override { return policy_->deviations(); }
   std::uint64_t guided() const override { return policy_->guided(); }

@@ -2,8 +2,8 @@
 // least, and which absent block should come next. It moves nothing itself, sees no clock and no device, and is the same
 // in the simulator and in a real run. Nothing depends on its being right: a wrong answer costs time only.
 //
-// Owned by the core, under the runtime's lock. keep(), destination(), ahead(), behind() and budget() may run on the
-// fault thread and never allocate; the others are called by the program's own threads.
+// Owned by the core, under the runtime's lock. keep(), destination(), ahead(), behind(), clean() and budget() may run
+// on the fault thread and never allocate; the others are called by the program's own threads.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Touch {
   std::uint64_t allocation = 0;  // serial number, unique for the life of the process
   std::uint64_t bytes = 0;
   BlockRange blocks;
-  bool written = false;  // as far as is known; nothing but traces depends on it
+  bool written = false;  // as far as is known: what to record, and what can be cleaned
 };
 
 // What lies below the device tier, and how long a block takes from there.
@@ -77,6 +77,11 @@ class Policy {
   // The next resident block that should leave for `below` although nobody needs its frame yet, or none; not one that
   // was used at `pinned_from` or later. A block is named once, until it has been used again.
   virtual BlockIndex behind(const PageTable&, Tier /*below*/, std::uint64_t /*pinned_from*/) {
+    return BlockIndex::none();
+  }
+  // The next resident block worth writing to `below` while its lane has nothing else to do, although it stays: it will
+  // leave before it changes, and then without a write; or none. Likewise named once, and not one in use.
+  virtual BlockIndex clean(const PageTable&, Tier /*below*/, std::uint64_t /*pinned_from*/) {
     return BlockIndex::none();
   }
 

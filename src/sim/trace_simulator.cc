@@ -173,7 +173,10 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   for (const Trace::TensorIndex tensor : trace_.touched(launch)) {
     const std::uint64_t offset = placed_[tensor].offset;
     const bool seen = std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& r) { return r.offset == offset; });
-    if (!seen) ranges_.push_back({offset, std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1), offset, true, 0});
+    if (seen) continue;
+    const auto writes = trace_.writes(launch);
+    const bool written = std::find(writes.begin(), writes.end(), tensor) != writes.end();
+    ranges_.push_back({offset, std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1), offset, true, 0, written});
   }
   const std::uint64_t ns = duration_ns(index);
   result.ideal_ns += ns;

@@ -56,15 +56,15 @@ void add_list(const c10::IValue& value, std::size_t at, bool written, Accesses& 
   add_tensor(list[at].toTensor(), static_cast<std::uint32_t>(at), written, accesses);
 }
 
-// What a recording wants to know of an operator besides its tensors: which arguments its schema says are written (a bit
-// each). Asked once for each operator, because a schema is slow to come by, and not at all without a recording.
+// Which arguments of an operator its schema says are written (a bit each): for recordings, and for plans that write out
+// what is not going to change. Asked once for each operator, because a schema is slow to come by.
 std::uint64_t written_arguments(const at::RecordFunction& function, std::uint64_t op) {
   static std::mutex mutex;
   static std::unordered_map<std::uint64_t, std::uint64_t> known;
   const std::lock_guard lock(mutex);
   const auto [found, added] = known.emplace(op, 0);
   if (!added) return found->second;
-  g_runtime->name_op(op, function.name());
+  if (g_runtime->recording()) g_runtime->name_op(op, function.name());
   if (const auto schema = function.operator_schema(); schema.has_value()) {
     const auto& arguments = schema->arguments();
     for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {
@@ -119,7 +119,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   if (!looks_at_content(op)) return nullptr;
   Accesses accesses;
   try {
-    collect(function.inputs(), g_runtime->recording() ? written_arguments(function, op) : 0, accesses);
+    collect(function.inputs(), written_arguments(function, op), accesses);
   } catch (...) {
     return nullptr;  // an exotic tensor: let it fault
   }

@@ -61,7 +61,7 @@ void Pieces::live() {
         const BlockRange& all = recording_.reference(uses[i].reference).blocks;
         if (all.count == 0) continue;
         for_pieces(uses[i].of(all), [&](std::uint32_t piece) {
-          touches_.push_back({piece, event.first_use + i, kNever, false});
+          touches_.push_back({piece, event.first_use + i, kNever, false, uses[i].written});
         });
       }
       continue;

@@ -26,6 +26,7 @@ class Pieces {
     std::uint32_t use = 0;        // index in the recording: of the tensor through which it is used
     std::uint64_t next = kNever;  // the next event for which it is there: a use, or its death
     bool needed = false;          // that event is a use: what is in it then is what is in it now
+    bool written = false;         // as far as is known
   };
   struct Piece {
     BlockRange blocks;

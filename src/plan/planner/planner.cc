@@ -354,6 +354,7 @@ void Planner::schedule() {
 // The plan in terms of tensors: by use, and relative to the tensor's first block.
 Plan Planner::hand_out() const {
   Plan plan;
+  std::vector<Leaving> leavings;
   plan.by_use.assign(recording_.uses_total(), Plan::kStays);
   for (const Absence& absence : absences_) {
     const Pieces::Touch& touch = pieces_.touch(absence.touch);
@@ -372,7 +373,10 @@ Plan Planner::hand_out() const {
     if (plan.by_use[touch.use] == Plan::kStays)
       plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());
     plan.absences.push_back(out);
+    leavings.push_back({absence.touch, absence.blocks, absence.tier});
   }
+  plan.cleanings =
+      make_cleanings(recording_, pieces_, leavings, start_ns_, {block_ns(Tier::kHost), block_ns(Tier::kFlash)});
   return plan;
 }
 

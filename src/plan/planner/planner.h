@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/tier.h"
+#include "plan/planner/cleanings.h"
 #include "plan/recording.h"
 
 namespace ebb {
@@ -33,6 +34,7 @@ struct Plan {
   };
   std::vector<Absence> absences;      // in the order of their uses
   std::vector<std::uint32_t> by_use;  // index of the first into absences, or kStays
+  std::vector<Cleaning> cleanings;    // in the order of their uses
 
   static constexpr std::uint32_t kStays = 0xffffffff;
 };

@@ -294,6 +294,7 @@ class FuzzProgram {
     for (std::uint64_t i = 0; i < count; ++i) {
       ranges.push_back(part_of(model_.allocations()[rng_.below(model_.allocations().size())]));
       ranges.back().group = static_cast<std::uint32_t>(i / 2);
+      ranges.back().written = rng_.chance(1, 2);
     }
     running_.push_back(launch(rng_.below(8), ranges));
     for (const Core::Range& range : ranges) {
@@ -406,6 +407,7 @@ class FuzzProgram {
           const FuzzModel::Allocation& activation = model_.allocations().back();
           ranges.push_back({activation.offset, activation.bytes, activation.offset, true});
         }
+        ranges.back().written = rng_.chance(3, 4);  // what a launch declares to write is sometimes wrong
         const std::uint64_t ticket = launch(100 + layer, ranges);
         access(ranges.front(), rng_.chance(1, 3));
         access(ranges.back(), true);
@@ -439,8 +441,8 @@ class FuzzProgram {
   }
 
   void pass(std::uint64_t op, const FuzzModel::Allocation& weight, const FuzzModel::Allocation& activation, bool make) {
-    const std::vector<Core::Range> ranges{{weight.offset, weight.bytes, weight.offset, true},
-                                          {activation.offset, activation.bytes, activation.offset, true}};
+    const std::vector<Core::Range> ranges{{weight.offset, weight.bytes, weight.offset, true, 0, !make},
+                                          {activation.offset, activation.bytes, activation.offset, true, 0, make}};
     const std::uint64_t ticket = launch(op, ranges);
     access(ranges.front(), !make);
     access(ranges.back(), make);

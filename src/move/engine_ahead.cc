@@ -1,0 +1,52 @@
+// Engine: what is done before anybody asks for it, by the policy's advice.
+#include <algorithm>
+
+#include "move/engine.h"
+
+namespace ebb {
+
+// Fetches what the policy expects next, into frames that nobody is about to need, or in place of blocks worth less.
+void Engine::fetch_ahead(Tier below) {
+  while (!transfers_.full() && in_lane(lane_in(below)) < limits_.lane) {
+    const Policy::Ahead ahead = policy_.ahead(table_, below);
+    if (!ahead.block.valid()) return;
+    if (frames_.free() + frames_.room() + dead_resident_ < ahead.spare) return;
+    if (frames_.free() + frames_.room() <= limits_.reserve) {
+      if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
+    }
+    if (frames_.free() + frames_.room() > limits_.reserve) {
+      if (ahead.overwritten) forsake(ahead.block);
+      if (!serve(ahead.block, Urgency::kAhead)) return;
+    } else if (frames_.free() + evicting_ > limits_.reserve + limits_.lane / 2 ||
+               !evict_least(Urgency::kAhead, ahead.worth + 1)) {
+      return;
+    }
+  }
+}
+
+// Sends out what the policy has no use for until it comes back, before anybody has to wait for its frame.
+void Engine::evict_behind(Tier below) {
+  while (!transfers_.full() && in_lane(lane_out(below)) < limits_.lane) {
+    const BlockIndex index = policy_.behind(table_, below, victims_.pinned_from());
+    if (!index.valid()) return;
+    short_of_frames_ = short_of_frames_ || spare_used_;  // a plan that sends blocks out knows that memory will be short
+    const Block& block = table_[index];
+    if (block.state != BlockState::kResident || block.live == 0 || victims_.pinned(index)) continue;
+    static_cast<void>(start_evict(index));
+  }
+}
+
+// Writes what will leave before it changes, while its lane has nothing else to do: one block at a time, so that what
+// has to leave now does not wait long.
+void Engine::clean_ahead(Tier below) {
+  while (!transfers_.full() && in_lane(lane_out(below)) == 0) {
+    const BlockIndex index = policy_.clean(table_, below, victims_.pinned_from());
+    if (!index.valid()) return;
+    const Block& block = table_[index];
+    if (block.state != BlockState::kResident || block.live == 0 || victims_.pinned(index)) continue;
+    if (!block.extent.valid() && extents_.free(below) == 0) return;  // room is for what leaves
+    if (!start_clean(index)) return;
+  }
+}
+
+}  // namespace ebb
