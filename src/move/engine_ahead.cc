@@ -1,6 +1,4 @@
 // Engine: what is done before anybody asks for it, by the policy's advice.
-#include <algorithm>
-
 #include "move/engine.h"
 
 namespace ebb {

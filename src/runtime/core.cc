@@ -87,19 +87,18 @@ std::uint32_t Core::new_blocks(BlockRange blocks) const {
 
 Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   if (bytes > space_bytes(config_)) return Status::kNoMemory;
+  if (!has_places(0, bytes / config_.block_bytes + 2)) return Status::kNoMemory;
   Heap& heap = bytes < config_.block_bytes / 2 ? small_heap_ : large_heap_;
   const auto range = heap.allocate(bytes, ++serial_);
   if (!range) return Status::kNoMemory;
   const BlockRange blocks = blocks_of(range->offset, range->bytes);
-  // Every block must have a place even when nothing else can leave: a frame, or an extent.
+  if (table_bytes() + kTableSlackBytes / 2 > tables_applied_) apply_limit();
   const std::uint32_t fresh = new_blocks(blocks);
-  const std::uint64_t places = std::uint64_t{frames_.limit()} + extents_limit_ + config_.host_extents;
-  if (live_blocks_ + fresh + 2 > places) {
+  if (!has_places(fresh, 0)) {
     static_cast<void>(heap.free(range->offset));
     return Status::kNoMemory;
   }
   live_blocks_ += fresh;
-  if (table_bytes() + kTableSlackBytes / 2 > tables_applied_) apply_limit();
   engine_.retain(blocks);
   const std::uint64_t stamp = ++clock_;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) table_[i].last_use = stamp;
@@ -110,6 +109,14 @@ Status Core::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   note_peak();
   offset = range->offset;
   return Status::kOk;
+}
+
+// Whether so many blocks more have a place each even when nothing else can leave, a frame or an extent: also once the
+// tables of all extents, and of so much of the space that nobody has used yet, have taken their part of the budget.
+bool Core::has_places(std::uint64_t blocks, std::uint64_t unused) const {
+  const std::uint64_t to_come = config_.tables_in_budget ? extents_limit_ - extents_.capacity() + unused : 0;
+  const std::uint32_t frames = frames_beside(table_bytes() + table_slack() + to_come * kTableBytesEach);
+  return live_blocks_ + blocks + 2 <= std::uint64_t{frames} + extents_limit_ + config_.host_extents;
 }
 
 // Memory for a new allocation before the kernel that fills it runs: now as far as it is to be had, the rest in turn; of
@@ -377,13 +384,19 @@ std::uint64_t Core::table_bytes() const {
          (blocks + extents_.capacity()) * kTableBytesEach;
 }
 
-void Core::apply_limit() {
-  // Tables grow between two looks at them, by less than this.
-  tables_applied_ = table_bytes() + (config_.tables_in_budget ? kTableSlackBytes : 0);
-  const std::uint64_t other = small_kept_ + tables_applied_;
+std::uint64_t Core::table_slack() const { return config_.tables_in_budget ? kTableSlackBytes : 0; }
+
+std::uint32_t Core::frames_beside(std::uint64_t tables) const {
+  const std::uint64_t other = small_kept_ + tables;
   const std::uint64_t frames = config_.budget_bytes > other ? (config_.budget_bytes - other) / config_.block_bytes : 0;
-  frames_.set_limit(static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(frames, std::min(kFramesMin, table_.frames_max()), table_.frames_max())));
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(frames, std::min(kFramesMin, table_.frames_max()), table_.frames_max()));
+}
+
+void Core::apply_limit() {
+  // Tables grow between two looks at them, by less than the slack.
+  tables_applied_ = table_bytes() + table_slack();
+  frames_.set_limit(frames_beside(tables_applied_));
   policy_.budget(config_.block_bytes, frames_.limit());
 }
 

@@ -166,6 +166,9 @@ class Core {
   void populate(BlockRange blocks);
   void note_peak();
   std::uint32_t new_blocks(BlockRange blocks) const;
+  bool has_places(std::uint64_t blocks, std::uint64_t unused) const;
+  std::uint64_t table_slack() const;
+  std::uint32_t frames_beside(std::uint64_t tables) const;
   std::uint64_t table_bytes() const;
   void apply_limit();
   void update_pins();

@@ -8,17 +8,17 @@ Status Core::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& off
   // One block more than asked for: some part of the range then has whole blocks enough.
   const std::uint64_t bytes = (std::uint64_t{count} + 1) * config_.block_bytes;
   if (bytes > std::uint64_t{config_.blocks} * config_.block_bytes) return Status::kNoMemory;
-  const std::uint64_t places = std::uint64_t{frames_.limit()} + extents_limit_ + config_.host_extents;
-  if (live_blocks_ + count + 2 > places) return Status::kNoMemory;
+  if (!has_places(0, std::uint64_t{count} + 2)) return Status::kNoMemory;
   const auto range = large_heap_.allocate(bytes, ++serial_);
   if (!range) return Status::kNoMemory;
+  apply_limit();
   const BlockRange whole{whole_blocks_of(range->offset, range->bytes).first, count};
-  if (const Status status = engine_.vacate(whole); status != Status::kOk) {
+  const Status status = has_places(count, 0) ? engine_.vacate(whole) : Status::kNoMemory;
+  if (status != Status::kOk) {
     static_cast<void>(large_heap_.free(range->offset));
     return status;
   }
   live_blocks_ += count;
-  apply_limit();
   engine_.retain(whole);
   engine_.set_outside(whole, true);
   const std::uint64_t stamp = ++clock_;
