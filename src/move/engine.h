@@ -36,6 +36,7 @@ class Engine {
     std::uint32_t read_ahead = 0;  // blocks after a faulting one that are wanted too
     std::uint32_t lane = 16;       // of the transfers, those in one lane that nobody waits for
     bool keep_pinned = false;      // blocks in use stay, whoever else wants room
+    bool clean_host = true;        // what leaves for host memory is compared with its copy there: a good one saves it
   };
   struct Counters {
     std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0, wasted = 0;  // blocks
