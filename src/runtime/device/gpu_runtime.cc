@@ -40,6 +40,7 @@ GpuRuntime::GpuRuntime(const Options& options, Parts parts)
              parts.config.queue_depth),
       core_(parts.config, frames_, std::move(parts.policy)),
       on_flash_(parts.config.queue_depth),
+      recorder_(parts.recorder),
       process_(::getpid()) {
   stats_file_.open(options.stats_path, policy(), description());
   mover_ = std::thread([this] { move_loop(); });
@@ -58,6 +59,7 @@ GpuRuntime::~GpuRuntime() {
   flash_->wake();
   if (mover_.joinable()) mover_.join();
   static_cast<void>(timelines_->wait_here(timelines_->all()));
+  if (recorder_ != nullptr) write_recording();
 }
 
 // Of a parent's lock nobody knows in a child who holds it: asked before it is taken.
@@ -209,8 +211,7 @@ GpuRuntime::Turn::~Turn() {
 std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t op,
                                        std::span<const Core::Range> ranges) {
   const Turn turn(*this, lock);
-  const std::uint64_t now_ns = monotonic_ns();
-  if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
+  if (recorder_ == nullptr || !running_.empty()) tell_time();
   Launch launch;
   launch.line = timelines_->line_of(stream);
   if (launch.line == Timelines::kNone || !timelines_->hold(launch.line)) {
@@ -313,22 +314,14 @@ void GpuRuntime::end_launch(Launch& launch) {
   std::uint64_t mark = 0;
   if (timelines_->mark(launch.line, mark) != Status::kOk) return;  // the device is lost
   for (const FrameIndex frame : launch.frames) frames_.used(frame, launch.line, mark);
-  if (!options_.device_strict) return;
+  if (!options_.device_strict && recorder_ == nullptr) return;
   Fences end;
   end.add(launch.line, mark);
   if (timelines_->wait_here(end) != Status::kOk) return;
+  if (recorder_ != nullptr) tell_time();
+  if (!options_.device_strict) return;
   std::erase_if(launch.blocks, [&](BlockIndex block) { return core_.table()[block].pins > 0; });
   static_cast<void>(frames_.unmap(launch.blocks));
-}
-
-void GpuRuntime::step() noexcept {
-  if (in_child()) return;
-  const Lock lock(mutex_);
-  const std::uint64_t now = monotonic_ns();
-  if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
-  last_step_ns_ = now;
-  ++steps_;
-  core_.step();
 }
 
 void GpuRuntime::synchronize() {

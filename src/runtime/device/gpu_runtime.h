@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ebb/device.h"
+#include "plan/recorder.h"
 #include "port/raw_flash.h"
 #include "runtime/core.h"
 #include "runtime/device/frame_map.h"
@@ -36,6 +37,7 @@ class GpuRuntime final : public DeviceRuntime {
     std::unique_ptr<Timelines> timelines;
     std::unique_ptr<RawFlash> flash;
     std::unique_ptr<Policy> policy;
+    Recorder* recorder = nullptr;  // the same policy, if it records
     std::string flash_description;
     std::string flash_directory;
   };
@@ -55,6 +57,8 @@ class GpuRuntime final : public DeviceRuntime {
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   std::uint64_t announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) override;
   void retire(std::uint64_t ticket) noexcept override;
+  bool recording() const noexcept override { return recorder_ != nullptr; }
+  void name_op(std::uint64_t op, const std::string& name) override;
   void step() noexcept override;
   void synchronize() override;
   std::string failure() const override;
@@ -107,6 +111,8 @@ class GpuRuntime final : public DeviceRuntime {
   [[noreturn]] void out_of_frames(std::size_t blocks) const;
   std::uint64_t begin_launch(Lock& lock, Stream stream, std::uint64_t op, std::span<const Core::Range> ranges);
   void end_launch(Launch& launch);
+  void tell_time();
+  void write_recording() noexcept;
   void forget_launch(const Launch& launch);
   void move_loop();
   void submit(const TierQueue::Job& job);
@@ -135,6 +141,7 @@ class GpuRuntime final : public DeviceRuntime {
   std::vector<FlashCompletion> results_;  // what came of it
   StallClock stalls_;
   StatsFile stats_file_;
+  Recorder* recorder_;   // owned by the core; null if nothing is recorded
   std::string refused_;  // what announce() could not throw
   std::uint64_t steps_ = 0;
   std::uint64_t last_step_ns_ = 0;
