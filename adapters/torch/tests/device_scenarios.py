@@ -115,6 +115,20 @@ def several_threads(device):
     return [results[number] for number in range(3)]
 
 
+def compiled(device):
+    """Triton's kernels, by way of torch.compile."""
+
+    @torch.compile
+    def mix(a, b):
+        return torch.tanh(a * 2 + b) * a.mean()
+
+    tensors = _some(device)
+    for turn in range(2):
+        for index in range(COUNT):
+            tensors[index] = mix(tensors[index], tensors[index - 1])
+    return hash_tensors(tensors)
+
+
 def refused():
     """An operator that does not fit raises, and nothing else has changed. Under 2 MiB of device memory."""
     tensors = _some("soft", 16)

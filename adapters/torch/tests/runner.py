@@ -22,7 +22,8 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 MEASURE_LIMIT_S = 900
 # Modules whose functions run in forked children.
 FORKED = ("workloads", "scenarios", "device_workloads", "device_scenarios")
-DRIVERS = {"EBB_MEMORY_DRIVER", "EBB_FLASH_DRIVER"}  # what a forked child can be told by its environment
+# What a forked child can be told by its environment.
+DRIVERS = {"EBB_MEMORY_DRIVER", "EBB_FLASH_DRIVER", "EBB_DEVICE_STRICT"}
 
 
 def command(target, arguments, options):
