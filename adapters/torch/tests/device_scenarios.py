@@ -160,6 +160,73 @@ def kernels_of_others(announced):
     return all(bool((tensor.view(torch.uint8) == 1).all()) for tensor in tensors)
 
 
+def kernels_of_triton():
+    """Those who start Triton's kernels announce the kernels' tensors, in the versions installed here, too."""
+    import soft_device
+    from ebbtide import _device
+
+    class Kernel:
+        def run(self, tensor, count, *, grid):
+            soft_device.touch(tensor, write=True)
+            return count
+
+    _device._announce_kernels(Kernel)
+    tensors = _some("soft")
+    assert [Kernel().run(tensor, 3, grid=(1,)) for tensor in tensors] == [3] * COUNT
+
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    from triton.runtime.jit import JITFunction
+
+    assert all(hasattr(kind.run, "__wrapped__") for kind in (CachingAutotuner, JITFunction))
+    return all(bool((tensor.view(torch.uint8) == 1).all()) for tensor in tensors)
+
+
+def collectives():
+    """Collectives while memory is short; what they use is neither moved nor copied before they are over."""
+    from torch import distributed
+
+    import soft_device
+
+    group = soft_device.start_group()
+    tensors, pending = _some("soft"), []
+    expected = hash_tensors([tensor.cpu() * 2 + 1 for tensor in tensors])
+    for tensor in tensors:
+        pending.append((distributed.all_reduce(tensor, async_op=True), tensor))
+        torch.ones(4 * WORDS, device="soft").sum()  # takes the place of others
+        if len(pending) > 4:
+            work, done = pending.pop(0)
+            work.wait()
+            done.add_(1)
+    for work, done in pending:
+        work.wait()
+        done.add_(1)
+    try:
+        group.send([tensors[0]], 0, 0)
+        message = ""
+    except RuntimeError as error:
+        message = str(error)
+    return {"equal": hash_tensors(tensors) == expected, "message": message}
+
+
+def recorded_streams():
+    """Memory freed while a stream that it was recorded for still uses it, and taken anew at once."""
+    import soft_device
+
+    side, main = torch.Stream(device="soft"), torch.accelerator.current_stream()
+    for _ in range(10):
+        memory = soft_device.Workspace(WORDS)
+        memory.touch()
+        side.wait_stream(main)
+        with side:
+            memory.touch()
+            memory.record_stream()
+        memory.free()
+        again = soft_device.Workspace(WORDS)
+        assert again.address == memory.address
+        again.touch()
+        again.free()
+
+
 def unseen_memory():
     """What no operator shows as a tensor's, as a library's workspace, stays where it is however full memory is."""
     import soft_device

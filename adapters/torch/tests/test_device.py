@@ -94,8 +94,23 @@ def test_kernels_that_are_no_operators(flash):
         runner.managed("device_scenarios:kernels_of_others", options, announced=False)
 
 
+def test_kernels_of_triton(flash):
+    pytest.importorskip("triton")
+    assert runner.managed("device_scenarios:kernels_of_triton", runner.on_soft_device(flash, MEMORY)).find("result")
+
+
+def test_collectives(flash):
+    record = runner.managed("device_scenarios:collectives", runner.on_soft_device(flash, MEMORY)).find("result")
+    assert record["equal"]
+    assert "c10d::send of a tensor that Ebbtide manages is not supported" in record["message"]
+
+
 def test_memory_that_no_operator_shows_stays(flash):
     runner.managed("device_scenarios:unseen_memory", runner.on_soft_device(flash, MEMORY))
+
+
+def test_memory_that_was_recorded_for_a_stream(flash):
+    runner.managed("device_scenarios:recorded_streams", runner.on_soft_device(flash, MEMORY))
 
 
 def check_operators(flash, device_memory, **arguments):

@@ -3,7 +3,9 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
+#include "soft_group.h"
 #include "soft_memory.h"
 #include "soft_stream.h"
 
@@ -50,6 +52,10 @@ PYBIND11_MODULE(_soft_device, m) {
       for (std::size_t i = 0; i < bytes; ++i) first[i] = write ? 1 : first[i];
     });
   });
+  m.def("record_stream", [](std::uintptr_t address) {
+    record_stream(c10::DataPtr(reinterpret_cast<void*>(address), kDevice), current_handle());
+  });
+  m.def("make_group", &make_group);
   m.def("allocate",
         [](std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(allocator()->raw_allocate(bytes)); });
   m.def("free", [](std::uintptr_t address) { allocator()->raw_deallocate(reinterpret_cast<void*>(address)); });
