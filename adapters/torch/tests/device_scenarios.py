@@ -181,6 +181,21 @@ def kernels_of_triton():
     return all(bool((tensor.view(torch.uint8) == 1).all()) for tensor in tensors)
 
 
+def forked_worker():
+    """Workers of a DataLoader, forked beside a device in use, make their batches."""
+    from torch.utils.data import DataLoader, TensorDataset
+
+    tensors = _some("soft", 8)
+    data = TensorDataset(torch.arange(4000.0).view(40, 100))
+    loader = DataLoader(data, batch_size=10, num_workers=2, multiprocessing_context="fork")
+    total = torch.zeros(100, device="soft")
+    for (batch,) in loader:
+        total += batch.to("soft").sum(0)
+        for tensor in tensors:
+            tensor.add_(1)
+    return torch.equal(total.cpu(), data.tensors[0].sum(0))
+
+
 def collectives():
     """Collectives while memory is short; what they use is neither moved nor copied before they are over."""
     from torch import distributed

@@ -99,6 +99,10 @@ def test_kernels_of_triton(flash):
     assert runner.managed("device_scenarios:kernels_of_triton", runner.on_soft_device(flash, MEMORY)).find("result")
 
 
+def test_forked_workers(flash):
+    assert runner.managed("device_scenarios:forked_worker", runner.on_soft_device(flash, MEMORY)).find("result")
+
+
 def test_collectives(flash):
     record = runner.managed("device_scenarios:collectives", runner.on_soft_device(flash, MEMORY)).find("result")
     assert record["equal"]

@@ -57,7 +57,7 @@ class GpuRuntime final : public DeviceRuntime {
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   std::uint64_t announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) override;
   void retire(std::uint64_t ticket) noexcept override;
-  bool recording() const noexcept override { return recorder_ != nullptr; }
+  bool recording() const noexcept override { return recorder_ != nullptr && !in_child(); }
   void name_op(std::uint64_t op, const std::string& name) override;
   void step() noexcept override;
   void synchronize() override;

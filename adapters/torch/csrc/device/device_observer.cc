@@ -58,7 +58,9 @@ void for_each_part(const at::Tensor& tensor, Each each) {
   }
 }
 
+// A forked child, which has tensors of the CPU alone, does not come to the lock.
 void show(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.device().type() != managed_device()->device().type()) return;
   for_each_part(tensor, [](const at::Tensor& part) {
     if (const void* const data = data_of(part); data != nullptr && see(data)) t_state.seen.push_back(data);
   });
