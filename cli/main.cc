@@ -66,6 +66,14 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--memory", run.memory, "Memory budget [80 % of what is free]")
       ->type_name("SIZE")
       ->envname("EBB_MEMORY");
+  command
+      ->add_option("--device-memory", run.device_memory,
+                   "Manage cuda tensors, in so much GPU memory; --memory is below")
+      ->type_name("SIZE")
+      ->envname("EBB_DEVICE_MEMORY");
+  command->add_option("--device", run.device, "Which GPU, as CUDA counts them [0]")
+      ->type_name("NUMBER")
+      ->envname("EBB_DEVICE");
   command->add_option("--flash", run.flash, "Directory on a real disk for what does not fit [$TMPDIR or /tmp]")
       ->type_name("DIR[:SIZE]")
       ->envname("EBB_FLASH");

@@ -2,7 +2,8 @@
 # `import ebbtide` looks for it. Built for the Python in EBB_PYTHON and the torch that it has.
 #
 # find_package(Torch) is not used: it insists on the CUDA toolkit that the wheel was built with.
-file(GLOB ebb_adapter_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/*.cc)
+file(GLOB ebb_adapter_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/*.cc
+     ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/device/*.cc)
 if(NOT ebb_adapter_sources)
   return()
 endif()
@@ -33,13 +34,19 @@ if(NOT ebb_cxx11_abi EQUAL 1)
   message(FATAL_ERROR "This torch uses the C++ ABI of before C++11; install an official build of torch 2.7 or newer")
 endif()
 
-add_library(ebb_adapter MODULE ${ebb_adapter_sources})
-target_include_directories(ebb_adapter SYSTEM PRIVATE ${ebb_torch_includes})
-target_compile_definitions(ebb_adapter PRIVATE NDEBUG TORCH_API_INCLUDE_EXTENSION_H TORCH_EXTENSION_NAME=_C)
-target_link_libraries(ebb_adapter PRIVATE ebb ebb_flags)
-foreach(library torch torch_cpu c10 torch_python)
-  target_link_libraries(ebb_adapter PRIVATE ${ebb_torch_libraries}/lib${library}.so)
-endforeach()
-set_target_properties(ebb_adapter PROPERTIES PREFIX "" OUTPUT_NAME _C SUFFIX "${ebb_suffix}"
-                      INSTALL_RPATH_USE_LINK_PATH ON
-                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/adapters/torch/ebbtide)
+# A Python extension of this torch, `name` in `folder`.
+function(ebb_torch_extension target name folder)
+  add_library(${target} MODULE ${ARGN})
+  target_include_directories(${target} SYSTEM PRIVATE ${ebb_torch_includes})
+  target_compile_definitions(${target} PRIVATE NDEBUG TORCH_API_INCLUDE_EXTENSION_H TORCH_EXTENSION_NAME=${name})
+  target_link_libraries(${target} PRIVATE ebb_flags)
+  foreach(library torch torch_cpu c10 torch_python)
+    target_link_libraries(${target} PRIVATE ${ebb_torch_libraries}/lib${library}.so)
+  endforeach()
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX "${ebb_suffix}"
+                        INSTALL_RPATH_USE_LINK_PATH ON LIBRARY_OUTPUT_DIRECTORY ${folder})
+endfunction()
+
+ebb_torch_extension(ebb_adapter _C ${CMAKE_SOURCE_DIR}/adapters/torch/ebbtide ${ebb_adapter_sources})
+target_include_directories(ebb_adapter PRIVATE ${CMAKE_SOURCE_DIR}/adapters/torch/csrc)
+target_link_libraries(ebb_adapter PRIVATE ebb)

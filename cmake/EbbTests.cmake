@@ -113,6 +113,15 @@ foreach(program cuda_test cuda_fuzz)
   target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>")
 endforeach()
 
+# A device of PyTorch's on the same driver, for the tests of the adapter. Never installed.
+if(TARGET ebb_adapter)
+  file(GLOB soft_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/torch/*.cc)
+  ebb_torch_extension(soft_device _soft_device ${CMAKE_BINARY_DIR}/tests ${soft_device})
+  target_include_directories(soft_device PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
+                                                 ${CMAKE_SOURCE_DIR}/tests/cuda)
+  target_link_libraries(soft_device PRIVATE cuda_soft)
+endif()
+
 # OpenCL through a layer: a library that stands between the driver and whatever OpenCL this machine has.
 file(GLOB opencl_layer CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/opencl/layer/*.cc)
 add_library(opencl_layer SHARED ${opencl_layer})

@@ -39,6 +39,7 @@ namespace {
 
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 constexpr std::uint64_t kBlockBytesMax = kGiB;
+constexpr const char* kDeviceMemory = "EBB_DEVICE_MEMORY";  // comes first among the settings where it is one
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
@@ -94,10 +95,33 @@ void check_guide(const RunArguments& arguments) {
   if (guide_exists(arguments)) static_cast<void>(read_trace(arguments.guide));
 }
 
+// For tensors of a GPU. What that GPU allows is found out by the program, which alone uses it.
+void add_device_settings(const RunArguments& arguments, Variables& variables) {
+  if (arguments.device_memory.empty()) {
+    if (!arguments.device.empty()) refuse("--device: say how much of its memory to use, with --device-memory SIZE");
+    return;
+  }
+  const std::uint64_t bytes = parse_option_size("--device-memory", arguments.device_memory);
+  if (bytes == 0) {
+    if (!arguments.device.empty()) refuse("--device: with a --device-memory of 0 there is no GPU to choose");
+    return;
+  }
+  if (!arguments.guide.empty()) refuse("--guide: not with --device-memory; leave one of them out");
+  variables.emplace_back(kDeviceMemory, std::to_string(bytes));
+  if (arguments.device.empty()) return;
+  if (arguments.device.find_first_not_of("0123456789") != std::string::npos || arguments.device.size() > 3) {
+    refuse(fmt::format("--device: '{}' is not the number of a GPU; give 0 for the first", arguments.device));
+  }
+  variables.emplace_back("EBB_DEVICE", arguments.device);
+}
+
 // What the child is told beyond what it inherits. Sizes are passed on in bytes, so both sides read the same number.
 Variables validated_settings(const RunArguments& arguments) {
   Variables variables;
-  variables.emplace_back("EBB_MEMORY", std::to_string(memory_budget(arguments.memory)));
+  add_device_settings(arguments, variables);
+  // Without a size, how much host memory to pin for a GPU is the runtime's choice.
+  const bool for_device = !variables.empty() && arguments.memory.empty();
+  variables.emplace_back("EBB_MEMORY", for_device ? "0" : std::to_string(memory_budget(arguments.memory)));
   variables.emplace_back("EBB_FLASH", flash_variable(arguments.flash));
   if (!arguments.policy.empty()) {
     const auto known = policy_names();
@@ -135,6 +159,7 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.imported_torch = ::access(claim_path.c_str(), F_OK) == 0;
   account.policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
   account.stats.budget_bytes = parse_size(variables.front().second);
+  account.on_device = variables.front().first == kDeviceMemory;
   if (const auto reading = read_final_stats(stats_path)) {
     account.managed = true;
     account.stats = reading->stats;
@@ -168,7 +193,8 @@ void publish(const RunAccount& account, const RunArguments& arguments, const std
 
 ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path) {
   std::optional<StatusLine> status;
-  if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) status.emplace(STDERR_FILENO, stats_path);
+  const bool on_device = variables.front().first == kDeviceMemory;
+  if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) status.emplace(STDERR_FILENO, stats_path, on_device);
   return run_child(arguments.command, environment_with(variables), status ? &*status : nullptr);
 }
 

@@ -10,6 +10,8 @@ namespace ebb::cli {
 // As written on the command line, or in the environment variable of the same name; empty: not given.
 struct RunArguments {
   std::string memory;
+  std::string device_memory;  // empty: tensors of the CPU
+  std::string device;
   std::string flash;
   std::string policy;
   std::string record;

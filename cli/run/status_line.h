@@ -21,14 +21,16 @@ struct StatusSample {
 };
 
 // The parts of the line, most important first; those that do not fit a narrow terminal are left out from the end.
-std::vector<std::string> status_parts(const StatsReading& reading, const StatusSample& from, const StatusSample& to);
+// `on_device`: memory is a GPU's.
+std::vector<std::string> status_parts(const StatsReading& reading, const StatusSample& from, const StatusSample& to,
+                                      bool on_device);
 
 class StatusLine : public ChildObserver {
  public:
   // Whether `fd` is a terminal that understands scroll regions.
   static bool possible(int fd);
 
-  StatusLine(int fd, std::string stats_path);
+  StatusLine(int fd, std::string stats_path, bool on_device);
   ~StatusLine() override;
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
@@ -48,6 +50,7 @@ class StatusLine : public ChildObserver {
 
   const int fd_;
   const std::string stats_path_;
+  const bool on_device_;
   const bool colour_;
   const std::chrono::steady_clock::time_point start_;
   std::deque<StatusSample> samples_;  // of the last second

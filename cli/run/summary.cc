@@ -94,6 +94,7 @@ std::string temporary_template(const std::string& target) { return target + ".XX
 nlohmann::ordered_json summary_json(const RunAccount& account) {
   nlohmann::ordered_json json;
   json["managed"] = account.managed;
+  json["on_device"] = account.on_device;
   json["policy"] = account.policy;
   json["description"] = account.description;
   json["command"] = account.command;
@@ -122,12 +123,13 @@ std::string summary_table(const RunAccount& account, bool colour) {
     table += fmt::format("  {:<24}{}\n", label, value);
   };
   row("policy", account.policy);
-  row("memory budget", format_size(stats.budget_bytes));
+  row(account.on_device ? "GPU memory" : "memory budget", format_size(stats.budget_bytes));
   row("peak resident", format_size(stats.peak_resident_bytes));
   row("peak live tensors", format_size(stats.peak_live_bytes));
-  row("fetched from flash",
+  const char* const below = account.on_device ? "host and flash" : "flash";
+  row(fmt::format("fetched from {}", below).c_str(),
       fmt::format("{} ({} ahead of need)", format_size(stats.fetched_bytes), format_size(stats.prefetched_bytes)));
-  row("evicted to flash", format_size(stats.evicted_bytes));
+  row(fmt::format("evicted to {}", below).c_str(), format_size(stats.evicted_bytes));
   row("clean evictions skipped", format_size(stats.clean_bytes));
   row("faults", std::to_string(stats.faults));
   row("stalled",

@@ -16,6 +16,7 @@ struct RunAccount {
   ChildOutcome outcome;
   bool imported_torch = false;  // a process of the program claimed to be the managed one
   bool managed = false;         // and published statistics
+  bool on_device = false;       // its budget is of GPU memory
   std::string policy;
   std::string description;
   Stats stats;

@@ -37,6 +37,14 @@ class DeviceRuntime : public Runtime {
   // failure(), and its ticket is then 0.
   // What was started in `stream`, or in a launch, before this may still use it.
   virtual void deallocate_on(void* data, Stream stream) noexcept = 0;
+  // Memory that is there at once, for work that starts in `stream` and announces nothing, and stays until unpin_on() or
+  // deallocate_on(): what an operator makes while it runs, what a library keeps for its kernels. Throws Error as
+  // announce_on() besides.
+  virtual void* allocate_on(Stream stream, std::size_t bytes) = 0;
+  // From now on whoever uses these of allocate_on()'s announces it; work in `stream` may have used them until now.
+  virtual void unpin_on(Stream stream, std::span<const void* const> allocations) noexcept = 0;
+  // Work that was started in `stream` before this, without a launch, uses the allocation at `data`.
+  virtual void use_on(Stream stream, const void* data) noexcept = 0;
   // Throws Error: kNoMemory when the accesses and those of other open launches do not fit into device memory together,
   // kCorrupt when a block could not be read back, kIoError when the GPU is lost.
   virtual std::uint64_t announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) = 0;

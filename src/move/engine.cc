@@ -13,7 +13,7 @@ Engine::Engine(PageTable& table, FramePool& frames, ExtentPool& extents, Backing
       memory_(memory),
       policy_(policy),
       limits_(limits),
-      victims_(table, policy),
+      victims_(table, policy, limits.keep_pinned),
       transfers_(limits.in_flight),
       urgent_(table, 1),
       wanted_(table, 2) {

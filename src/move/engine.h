@@ -17,6 +17,7 @@
 
 #include "alloc/extent_pool.h"
 #include "alloc/frame_pool.h"
+#include "base/check.h"
 #include "base/index.h"
 #include "move/transfer.h"
 #include "move/victims.h"
@@ -35,7 +36,7 @@ class Engine {
     std::uint32_t reserve = 0;     // frames kept free, so that nobody waits for a write
     std::uint32_t read_ahead = 0;  // blocks after a faulting one that are wanted too
     std::uint32_t lane = 16;       // of the transfers, those in one lane that nobody waits for
-    bool keep_pinned = false;      // blocks in use stay, whoever else wants room
+    bool keep_pinned = false;      // blocks that are pinned, by pin() then, stay, whoever else wants room
     bool clean_host = true;        // what leaves for host memory is compared with its copy there: a good one saves it
   };
   struct Counters {
@@ -86,6 +87,12 @@ class Engine {
   bool short_of_frames() const { return short_of_frames_; }
   // Blocks used at or after this stamp belong to running launches and are evicted only for a fault.
   void set_pinned_from(std::uint64_t stamp) { victims_.set_pinned_from(stamp); }
+  // Where blocks in use stay whoever wants room, these say which; as often unpinned as pinned.
+  void pin(BlockIndex block) { ++table_[block].pins; }
+  void unpin(BlockIndex block) {
+    EBB_CHECK_LT(0u, table_[block].pins);
+    if (--table_[block].pins == 0) victims_.note_pins();
+  }
   // A fault that can never be served, because no block can leave; none otherwise. fail_starved() gives up on it.
   BlockIndex starved() const { return starved_; }
   void fail_starved();

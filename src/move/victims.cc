@@ -19,14 +19,15 @@ bool higher(const Victims::Candidate& left, const Victims::Candidate& right) {
 
 }  // namespace
 
-Victims::Victims(const PageTable& table, const Policy& policy) : table_(table), policy_(policy) {
+Victims::Victims(const PageTable& table, const Policy& policy, bool counted)
+    : table_(table), policy_(policy), counted_(counted) {
   candidates_.reserve(table.frames_max());
 }
 
 std::uint64_t Victims::worth(BlockIndex index) const {
   const Block& block = table_[index];
   if (block.live == 0) return kDead;
-  if (block.last_use >= pinned_from_ || faulted(index)) return kPinned + block.last_use;
+  if (pinned(index)) return kPinned + block.last_use;
   return std::min(1 + policy_.keep(index, block), kPinned - 1);
 }
 

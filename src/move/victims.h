@@ -30,7 +30,8 @@ class Victims {
     BlockIndex block;
   };
 
-  Victims(const PageTable& table, const Policy& policy);
+  // counted: pins are what Block::pins counts, rather than what has been used lately.
+  Victims(const PageTable& table, const Policy& policy, bool counted = false);
 
   // Blocks used at or after this stamp belong to running launches.
   void set_pinned_from(std::uint64_t stamp) {
@@ -44,8 +45,11 @@ class Victims {
     pins_changed_ = true;
   }
   std::uint64_t pinned_from() const { return pinned_from_; }
+  void note_pins() { pins_changed_ = true; }
   // Whether a running launch uses this block, or the program has just waited for it.
-  bool pinned(BlockIndex block) const { return table_[block].last_use >= pinned_from_ || faulted(block); }
+  bool pinned(BlockIndex block) const {
+    return (counted_ ? table_[block].pins > 0 : table_[block].last_use >= pinned_from_) || faulted(block);
+  }
   // The resident block worth least; `block` is none if there is none. It is looked at, not taken: the caller
   // changes its state or its worth, or calls skip().
   Candidate least();
@@ -68,6 +72,7 @@ class Victims {
 
   const PageTable& table_;
   const Policy& policy_;
+  const bool counted_;
   std::uint64_t pinned_from_ = std::numeric_limits<std::uint64_t>::max();
   std::array<BlockIndex, 4> faulted_;  // half of the fewest frames there may be
   std::size_t next_faulted_ = 0;

@@ -61,8 +61,10 @@ class Fuzz {
  private:
   void step() {
     const std::uint64_t dice = rng_.below(100);
-    if (dice < 22) {
+    if (dice < 18) {
       allocate();
+    } else if (dice < 22) {
+      if (Tensor tensor; make_there(tensor)) tensors_.push_back(tensor);
     } else if (tensors_.empty()) {
       return;
     } else if (dice < 36) {
@@ -93,6 +95,24 @@ class Fuzz {
     tensors_.push_back(tensor);
   }
 
+  // A tensor that is there at once, written by a kernel that nobody announces. False: there is no room.
+  bool make_there(Tensor& tensor) {
+    tensor.bytes = rng_.between(1, kGpuBlock / kPart) * kPart;
+    tensor.stream = rng_.below(kStreams);
+    void* const stream = streams_[tensor.stream];
+    try {
+      tensor.data = static_cast<std::byte*>(runtime_->allocate_on(stream, tensor.bytes));
+    } catch (const Error& error) {
+      EBB_CHECK(error.status() == Status::kNoMemory);
+      return false;
+    }
+    tensor.written.assign(tensor.bytes / kPart, 0);
+    start(tensor, stream, {tensor.data, tensor.bytes, true}, true);
+    const void* const data = tensor.data;
+    runtime_->unpin_on(stream, {&data, 1});
+    return true;
+  }
+
   // In any stream, after what used it last.
   void move_to(Tensor& tensor, std::size_t stream) {
     if (tensor.stream != stream) EBB_CHECK(soft::order(streams_[tensor.stream], streams_[stream]) == 0);
@@ -117,7 +137,7 @@ class Fuzz {
       const std::size_t which = rng_.below(tensors_.size());
       Tensor& tensor = tensors_[which];
       const std::size_t needed = tensor.bytes / kGpuBlock + 2;
-      if (blocks + needed > frames_ - 1 || std::find(used.begin(), used.end(), which) != used.end()) continue;
+      if (blocks + needed > frames_ - 3 || std::find(used.begin(), used.end(), which) != used.end()) continue;
       blocks += needed;
       used.push_back(which);
       move_to(tensor, stream);
@@ -133,7 +153,11 @@ class Fuzz {
     EBB_CHECK_NE(ticket, 0u);
     // Kernels of their own for each tensor, some of them after a launch inside this one.
     for (std::size_t i = 0; i < used.size(); ++i) start(tensors_[used[i]], streams_[stream], touches[i], write);
+    // As an operator does: makes something while it runs, which may outlive it.
+    Tensor made;
+    const bool makes = rng_.chance(1, 4) && make_there(made);
     runtime_->retire(ticket);
+    if (makes) tensors_.push_back(made);
   }
 
   void start(Tensor& tensor, void* stream, const soft::Touch& touch, bool write) {

@@ -371,9 +371,6 @@ TEST_F(GpuRuntimeTest, NonsenseIsRefusedWithTheRemedy) {
   options.block_bytes = 3 * kKiB;
   EXPECT_NE(refusal(options).find("power of two"), std::string::npos);
   options = gpu_options(8, 4);
-  options.record = "trace.json";
-  EXPECT_NE(refusal(options).find("--record"), std::string::npos);
-  options = gpu_options(8, 4);
   options.policy = "nonsense";
   EXPECT_NE(refusal(options).find("foresight"), std::string::npos);
 }

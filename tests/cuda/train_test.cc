@@ -2,12 +2,15 @@
 // memory, with kernels in a stream, is bit for bit what it is in ordinary memory.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/rng.h"
 #include "gpu_program.h"
+#include "trace/reader.h"
 
 namespace ebb {
 namespace {
@@ -208,6 +211,38 @@ TEST_P(TrainTest, IsBitEqualToPlainMemory) {
   EXPECT_EQ(soft::delete_stream(stream), 0);
   for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
   EXPECT_EQ(soft::live().total(), 0u);
+  soft::reset();
+}
+
+// With the times of its kernels: of those that take long, long ones.
+TEST(TrainRecordTest, WritesATrace) {
+  constexpr std::chrono::milliseconds kLong{40};
+  soft::reset();
+  void* stream = nullptr;
+  ASSERT_EQ(soft::new_stream(&stream), 0);
+  Options options = gpu_options(8, 6);
+  options.record = testing::TempDir() + "gpu_trace.json";
+  {
+    const std::shared_ptr<DeviceRuntime> runtime = DeviceRuntime::open(options);
+    ASSERT_TRUE(runtime->recording());
+    void* const data = runtime->allocate(kGpuBlock);
+    for (int step = 0; step < 6; ++step) {
+      for (const std::uint64_t op : {1, 2, 3}) {
+        runtime->name_op(op, op == 2 ? "long" : "short");
+        ASSERT_EQ(run_kernel(*runtime, stream, op, {{data, kGpuBlock, true}},
+                             [=] { std::this_thread::sleep_for(op == 2 ? kLong : kLong * 0); }),
+                  0);
+      }
+      runtime->step();
+    }
+    runtime->deallocate_on(data, stream);
+  }
+  const Trace trace = read_trace(options.record);
+  ASSERT_EQ(trace.launches.size(), 3u);
+  for (const Trace::Launch& launch : trace.launches) {
+    EXPECT_EQ(trace.ops[launch.op] == "long", launch.ns >= 40'000'000) << launch.ns;
+  }
+  EXPECT_EQ(soft::delete_stream(stream), 0);
   soft::reset();
 }
 

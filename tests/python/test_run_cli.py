@@ -36,6 +36,10 @@ pytestmark = needs_ebb
         (["--memory", "1e9", "--", "touch", "started"], "unit"),
         (["--memroy", "1GiB", "--", "touch", "started"], "unknown option '--memroy'"),
         (["--policy", "magic", "--", "touch", "started"], "on_demand, window, deepum"),
+        (["--device-memory", "lots", "--", "touch", "started"], "size 'lots'"),
+        (["--device", "1", "--", "touch", "started"], "--device-memory SIZE"),
+        (["--device-memory", "1GiB", "--device", "one", "--", "touch", "started"], "not the number of a GPU"),
+        (["--device-memory", "1GiB", "--guide", "g", "--", "touch", "started"], "--guide: not with --device-memory"),
         (["--block", "3MiB", "--", "touch", "started"], "power of two"),
         (["--block", "1KiB", "--", "touch", "started"], "power of two"),
         (["--managed-min", "few", "--", "touch", "started"], "--managed-min"),
@@ -187,6 +191,18 @@ def test_environment_of_the_program(box):
     assert found["mode"] == 0o700 and found["claim_beside"]
     python = str(box.path / "python")
     assert found["path"] == [f"{python}/ebbtide/hook", python, str(box.path / "site")]
+
+
+def test_device_memory_reaches_the_program_and_the_summary(box):
+    program = "import os, torch; print(*(os.environ.get('EBB_' + n) for n in ('DEVICE_MEMORY', 'DEVICE', 'MEMORY')))"
+    options = ["--device-memory", "20GiB", "--device", "1"]
+    result = box.python(program, *options, "--memory", "3GiB", FAKE_STATS=fake_page(budget_bytes=20 << 30))
+    assert result.stdout.decode().split() == [str(20 << 30), "1", str(3 << 30)]
+    table = result.stderr.decode()
+    assert "GPU memory" in table and "20.0 GiB" in table and "evicted to host and flash" in table
+    assert box.python(program, "--quiet", *options).stdout.decode().split()[2] == "0"  # the runtime's choice
+    summary = json.loads(box.python(program.replace("print", "str"), "--json", *options).stdout)
+    assert summary["on_device"] is True and summary["budget_bytes"] == 20 << 30
 
 
 def test_default_budget_is_below_what_is_free(box):

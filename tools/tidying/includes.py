@@ -47,13 +47,13 @@ EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers"}
 SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conformance/")),
        (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),
        (re.compile(r"^CL/"), ("src/drivers/opencl/", "tests/opencl/", "bench/opencl/")),
-       (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("adapters/torch/",)),
+       (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("adapters/torch/", "tests/cuda/torch/")),
        (re.compile(r"^(hwy|oneapi)/"), ("src/array/",)),
        (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/")),
        (re.compile(r"^(zlib|zstd)\.h"), ("src/trace/",)),
        (re.compile(r"^coin/"), ("src/bound/",))]
 # Folders whose files include each other as written from there.
-ROOTS = ("cli", "adapters/torch/csrc")
+ROOTS = ("cli", "adapters/torch/csrc", "tests/cuda")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 

@@ -12,6 +12,9 @@
 
 #include "adoption.h"
 #include "allocator.h"
+#include "device/allocations.h"
+#include "device/device_observer.h"
+#include "ebb/device.h"
 #include "ebb/runtime.h"
 #include "observer.h"
 
@@ -28,15 +31,24 @@ Runtime& runtime() {
   return **g_runtime;
 }
 
-void enable(const Options& options) {
+// Tensors of the CPU; or with Options::device_memory, those of the device of this type that Options::device says.
+void enable(const Options& options, const std::string& device_type) {
   if (g_runtime == nullptr) g_runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
-  install_allocator(runtime());
-  install_observer(runtime());
+  if (auto* const device = dynamic_cast<DeviceRuntime*>(g_runtime->get()); device != nullptr) {
+    set_managed_device(*device, c10::Device(device_type + ":" + std::to_string(options.device)));
+    install_device_observer();
+  } else {
+    install_allocator(runtime());
+    install_observer(runtime());
+  }
   g_enabled = true;
 }
 
 void disable() {
   if (!g_enabled) return;
+  if (managed_device() != nullptr) {
+    throw Error(Status::kUnsupported, "tensors on a GPU stay managed until the process ends");
+  }
   remove_allocator();
   remove_observer();
   g_enabled = false;
@@ -92,9 +104,16 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("memory", &Options::memory)
       .def_readwrite("policy", &Options::policy)
       .def_readwrite("block_bytes", &Options::block_bytes)
+      .def_readwrite("device_memory", &Options::device_memory)
+      .def_readwrite("device", &Options::device)
       .def_readwrite("managed_bytes_min", &Options::managed_bytes_min);
   m.def("parse_size", [](const std::string& text) { return parse_size(text); });
-  m.def("enable", &enable, py::call_guard<py::gil_scoped_release>());
+  m.def("enable", &enable, py::arg("options"), py::arg("device_type") = "cuda",
+        py::call_guard<py::gil_scoped_release>());
+  m.def("manages_device", [] { return managed_device() != nullptr; });
+  m.def("record_stream_address", [] { return reinterpret_cast<std::uintptr_t>(&ebb_device_record_stream); });
+  m.def("begin_launch", &begin_launch, py::call_guard<py::gil_scoped_release>());
+  m.def("end_launch", &end_launch, py::call_guard<py::gil_scoped_release>());
   m.def("disable", &disable);
   m.def("enabled", [] { return g_enabled; });
   m.def("opened", [] { return g_runtime != nullptr; });

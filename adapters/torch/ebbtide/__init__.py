@@ -11,9 +11,12 @@ works with every operator, because memory that is absent when it is touched is f
     stats()    a dict of counters, in bytes and nanoseconds, and the seconds of every step
     adopt()    brings memory that exists already, such as a NumPy array, under the budget in place; release() ends it
     step()     marks the end of an iteration; optimizers of torch.optim do it by themselves
+    launch()   around kernels on GPU tensors that are neither operators nor Triton's
 """
 
 from __future__ import annotations
+
+import contextlib
 
 try:
     import torch  # the extension is linked against its libraries
@@ -29,7 +32,7 @@ except ModuleNotFoundError as missing:
         def enabled():
             raise Error("PyTorch is not installed here: `pip install torch`, or use ebbtide.array, which needs none")
 
-        disable = step = manages = stats = enabled
+        disable = step = manages = manages_device = stats = enabled
 
         @staticmethod
         def opened():
@@ -42,7 +45,8 @@ else:
 from . import _adoption
 from ._adoption import Adopted
 
-__all__ = ["Adopted", "Error", "adopt", "disable", "enable", "enabled", "manages", "release", "stats", "step"]
+__all__ = ["Adopted", "Error", "adopt", "disable", "enable", "enabled", "launch", "manages", "release", "stats",
+           "step"]
 
 _options: dict | None = None
 _step_hook = None
@@ -59,9 +63,14 @@ def _size(value: int | str, name: str) -> int:
     return value
 
 
-def _start(options: _C.Options) -> None:
+def _start(options: _C.Options, device_type: str = "cuda") -> None:
     global _step_hook
-    _C.enable(options)
+    if options.device_memory > 0:
+        from . import _device
+
+        _device.start(options, device_type)
+    else:
+        _C.enable(options)
     if _step_hook is None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -74,23 +83,38 @@ def enable(
     policy: str | None = None,
     block: int | str | None = None,
     managed_min: int | str | None = None,
+    device_memory: int | str | None = None,
+    device: int | None = None,
 ) -> None:
-    """Manages the storage of CPU tensors made from now on.
+    """Manages the storage of tensors made from now on: those of the CPU, or with `device_memory` those of a GPU.
 
     memory       the budget: bytes or text such as "1.5GiB"; default: EBB_MEMORY, or 80 % of what is free
     flash        a directory on a disk, or "DIR:SIZE" to bound its use; default: EBB_FLASH, $TMPDIR or /tmp
     policy       "foresight", "window" or "on_demand"
     block        unit of residency, a power of two; default 2 MiB
     managed_min  smaller tensors stay in ordinary memory, counted against the budget; default 64 KiB
+    device_memory  bytes of GPU memory for `cuda` tensors, before the first of them; `memory` is then host memory that
+                   is pinned for what does not fit there. It has run on no GPU yet: docs/cuda.md
+    device       which GPU; default: EBB_DEVICE, or 0
 
     Raises Error, a RuntimeError, whose text says what to change.
     """
+    _enable({"memory": memory, "flash": flash, "policy": policy, "block": block, "managed_min": managed_min,
+             "device_memory": device_memory, "device": device})
+
+
+def _enable(given: dict, device_type: str = "cuda") -> None:
     global _options
     if _C.enabled():
         raise Error("Ebbtide is enabled already; call disable() first")
-    given = {"memory": memory, "flash": flash, "policy": policy, "block": block, "managed_min": managed_min}
     if _C.opened() and _options is not None and given != _options:
         raise Error("Ebbtide was enabled with other options before, and its space stays for the life of the process")
+    _start(_options_with(**given), device_type)
+    _options = given
+
+
+def _options_with(memory, flash, policy, block, managed_min, device_memory, device) -> _C.Options:
+    """The options of the environment, with those that are given in their place."""
     options = _C.Options.from_environment()
     if memory is not None:
         options.memory = _size(memory, "memory")
@@ -104,8 +128,11 @@ def enable(
         options.set_flash(str(flash))
     if policy is not None:
         options.policy = policy
-    _start(options)
-    _options = given
+    if device_memory is not None:
+        options.device_memory = _size(device_memory, "device_memory")
+    if device is not None:
+        options.device = device
+    return options
 
 
 def _enable_from_environment() -> None:
@@ -126,6 +153,18 @@ def enabled() -> bool:
 def step() -> None:
     """Marks the end of an iteration, where no optimizer of torch.optim does."""
     _C.step()
+
+
+def launch(*tensors: torch.Tensor, name: str = "launch"):
+    """A context in which kernels that are no operators of PyTorch's may use these tensors of a GPU (CuPy's, Numba's).
+
+    What they touch besides ends the CUDA context: it may be anywhere. Nothing to do where no GPU is managed.
+    """
+    if not _C.manages_device():
+        return contextlib.nullcontext()
+    from . import _device
+
+    return _device.launch(*tensors, name=name)
 
 
 def manages(tensor: torch.Tensor) -> bool:

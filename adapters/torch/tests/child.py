@@ -3,7 +3,8 @@
     python child.py '{"target": "workloads:run", "arguments": {…}, "options": {…} or null}'
     python child.py --serve FD          forks such a child for every request that comes in (forking.py)
 
-Imports the module, enables Ebbtide first if there are options, calls the function and prints one JSON object:
+Imports the module, enables Ebbtide first if there are options (on the device without a GPU, soft_device, if they are
+named so), calls the function and prints one JSON object:
 `result`, `seconds`, and when managed `stats`. A function may print objects of its own on the way (`emit`). Errors are
 left to Python: traceback and exit code as in any program.
 """
@@ -20,7 +21,8 @@ import forking
 
 # What the first step of a training would import, too.
 PRELOADED = ("torch", "torch._dynamo", "torchvision", "transformers.models.gpt2.modeling_gpt2",
-             "transformers.models.bert.modeling_bert", "transformers.models.vit.modeling_vit", "workloads", "scenarios")
+             "transformers.models.bert.modeling_bert", "transformers.models.vit.modeling_vit", "workloads", "scenarios",
+             "device_workloads", "device_scenarios")
 
 
 def emit(**record):
@@ -40,15 +42,22 @@ def main():
     else:
         request = json.loads(sys.argv[1])
     options = request["options"]
-    ebbtide = None
+    ebbtide = soft_device = None
     if options is not None:
         import ebbtide
 
-        ebbtide.enable(**options)
+        if "soft_device" in options:
+            import soft_device
+
+            soft_device.start(**options["soft_device"])
+        else:
+            ebbtide.enable(**options)
     module, function = request["target"].split(":")
     target = getattr(importlib.import_module(module), function)
     started = time.monotonic()
     result = target(**request["arguments"])
+    if soft_device is not None:
+        soft_device.finish()
     record = {"result": result, "seconds": time.monotonic() - started}
     if ebbtide is not None:
         record["stats"] = ebbtide.stats()

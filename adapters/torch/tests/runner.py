@@ -20,8 +20,10 @@ from children import ChildError, run  # noqa: E402, F401
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MEASURE_LIMIT_S = 900
-FORKED = ("workloads", "scenarios")  # modules whose functions run in forked children
-DRIVERS = {"EBB_MEMORY_DRIVER", "EBB_FLASH_DRIVER"}  # what a forked child can be told by its environment
+# Modules whose functions run in forked children.
+FORKED = ("workloads", "scenarios", "device_workloads", "device_scenarios")
+# What a forked child can be told by its environment.
+DRIVERS = {"EBB_MEMORY_DRIVER", "EBB_FLASH_DRIVER", "EBB_DEVICE_STRICT"}
 
 
 def command(target, arguments, options):
@@ -80,6 +82,13 @@ def managed(target, options, *, timeout=180, env=None, **arguments):
 
 def options(flash, memory, *, block="64KiB", managed_min="1KiB", policy="foresight"):
     return {"memory": memory, "flash": str(flash), "policy": policy, "block": block, "managed_min": managed_min}
+
+
+def on_soft_device(flash, device_memory, *, memory="64MiB", strict=False, **options):
+    """Options for tensors on the device that stands for a GPU (soft_device); needs what the build puts there."""
+    build = HERE.parents[2] / "build" / "release" / "tests"
+    return {"soft_device": {"build": str(build), "device_memory": device_memory, "memory": memory,
+                            "flash": f"{flash}:256MiB", "strict": strict, **options}}
 
 
 def peak_live_bytes(target, flash, arguments, *, memory="4GiB", **defaults):

@@ -6,6 +6,7 @@ managed run must agree with a stock one. Plain PyTorch: nothing here knows about
 library themselves, because importing transformers takes longer than most of these train.
 """
 
+import contextlib
 import hashlib
 import struct
 
@@ -230,14 +231,13 @@ FULL_SIZE = {
 }
 
 
-def run(name, steps=5, seed=0, threads=None, full_size=False):
-    """Trains `name`; the result is comparable with == between two runs."""
-    if threads:
-        torch.set_num_threads(threads)
+def train(build, steps, seed, device="cpu"):
+    """Trains what `build` makes; the result is comparable with == between two runs."""
     torch.manual_seed(seed)
-    model, optimizer, data, loss_of = globals()[f"build_{name}"](**(FULL_SIZE[name] if full_size else {}))
+    with torch.device(device) if device != "cpu" else contextlib.nullcontext():
+        model, optimizer, data, loss_of = build()
+        batches = [data() for _ in range(2)]  # few, so that inputs live across steps as a cached data set's do
     model.train()
-    batches = [data() for _ in range(2)]  # few, so that inputs live across steps as a cached data set's do
     losses = []
     for step in range(steps):
         optimizer.zero_grad(set_to_none=step % 3 != 2)  # now and then the gradients stay where they are
@@ -246,3 +246,11 @@ def run(name, steps=5, seed=0, threads=None, full_size=False):
         optimizer.step()
         losses.append(loss_bits(loss))
     return {"losses": losses, "parameters": hash_tensors(model.state_dict().values())}
+
+
+def run(name, steps=5, seed=0, threads=None, full_size=False):
+    """Trains one of the models above."""
+    if threads:
+        torch.set_num_threads(threads)
+    sizes = FULL_SIZE[name] if full_size else {}
+    return train(lambda: globals()[f"build_{name}"](**sizes), steps, seed)

@@ -40,6 +40,7 @@ GpuRuntime::GpuRuntime(const Options& options, Parts parts)
              parts.config.queue_depth),
       core_(parts.config, frames_, std::move(parts.policy)),
       on_flash_(parts.config.queue_depth),
+      recorder_(parts.recorder),
       process_(::getpid()) {
   stats_file_.open(options.stats_path, policy(), description());
   mover_ = std::thread([this] { move_loop(); });
@@ -58,6 +59,7 @@ GpuRuntime::~GpuRuntime() {
   flash_->wake();
   if (mover_.joinable()) mover_.join();
   static_cast<void>(timelines_->wait_here(timelines_->all()));
+  if (recorder_ != nullptr) write_recording();
 }
 
 // Of a parent's lock nobody knows in a child who holds it: asked before it is taken.
@@ -89,10 +91,16 @@ void GpuRuntime::fail(Status status) const {
 
 void* GpuRuntime::allocate(std::size_t bytes) {
   check_process();
-  const std::size_t rounded = std::max<std::size_t>((bytes + kAlignment - 1) / kAlignment, 1) * kAlignment;
   const Lock lock(mutex_);
+  return device_->base() + take(bytes);
+}
+
+// Under the lock. In strict mode nothing shares a block: what a neighbour announced would hide what is missing.
+std::uint64_t GpuRuntime::take(std::size_t bytes) {
   check_device();
   if (bytes > device_->bytes()) out_of_memory(bytes);
+  const std::size_t step = options_.device_strict ? core_.block_bytes() : kAlignment;
+  const std::size_t rounded = std::max<std::size_t>((bytes + step - 1) / step, 1) * step;
   std::uint64_t offset = 0;
   if (core_.allocate(rounded, offset) != Status::kOk) out_of_memory(bytes);
   const BlockRange blocks = core_.blocks_of(offset, rounded);
@@ -101,7 +109,7 @@ void* GpuRuntime::allocate(std::size_t bytes) {
   }
   advance();
   peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
-  return device_->base() + offset;
+  return offset;
 }
 
 std::span<std::byte> GpuRuntime::adopt(std::span<std::byte>) {
@@ -121,12 +129,9 @@ void GpuRuntime::deallocate_on(void* data, Stream stream) noexcept {
   if (const std::uint32_t line = timelines_->line_of(stream); line != Timelines::kNone) lines[line] = true;
   for (const Launch& launch : running_) lines[launch.line] = true;
   for (std::uint32_t line = 0; line < lines.size(); ++line) {
-    std::uint64_t mark = 0;
-    if (!lines[line] || timelines_->mark(line, mark) != Status::kOk) continue;
-    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-      if (const FrameIndex frame = core_.table()[i].frame; frame.valid()) frames_.used(frame, line, mark);
-    }
+    if (lines[line]) static_cast<void>(mark_uses(line, {&blocks, 1}));
   }
+  drop_pin(offset);
   core_.deallocate(offset);
   if (!core_.engine().idle() && device_->failure().empty()) advance();
   changed_.notify_all();
@@ -192,12 +197,21 @@ std::uint64_t GpuRuntime::announce_on(Stream stream, std::uint64_t op, std::span
   return begin_launch(lock, stream, op, ranges);
 }
 
+GpuRuntime::Turn::Turn(GpuRuntime& runtime, Lock& lock) : runtime_(runtime) {
+  if (!runtime.changed_.wait_for(lock, kFlashMax, [&] { return !runtime.bringing_; })) runtime.fail(Status::kBusy);
+  runtime.check_device();
+  runtime.bringing_ = true;
+}
+
+GpuRuntime::Turn::~Turn() {
+  runtime_.bringing_ = false;
+  runtime_.changed_.notify_all();
+}
+
 std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t op,
                                        std::span<const Core::Range> ranges) {
-  if (!changed_.wait_for(lock, kFlashMax, [&] { return !bringing_; })) fail(Status::kBusy);
-  check_device();
-  const std::uint64_t now_ns = monotonic_ns();
-  if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
+  const Turn turn(*this, lock);
+  if (recorder_ == nullptr || !running_.empty()) tell_time();
   Launch launch;
   launch.line = timelines_->line_of(stream);
   if (launch.line == Timelines::kNone || !timelines_->hold(launch.line)) {
@@ -207,17 +221,15 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
   launch.thread = std::this_thread::get_id();
   launch.blocks = blocks_of(ranges);
   launch.ticket = core_.announce(op, ranges);
-  bringing_ = true;
+  pin(launch.blocks);
   try {
     bring(lock, launch.blocks);
     order(launch);
   } catch (...) {
-    bringing_ = false;
+    unpin(launch.blocks);
     forget_launch(launch);
     throw;
   }
-  bringing_ = false;
-  changed_.notify_all();
   last_launch_ns_ = monotonic_ns();
   running_.push_back(std::move(launch));
   return running_.back().ticket;
@@ -293,6 +305,7 @@ void GpuRuntime::retire(std::uint64_t ticket) noexcept {
   if (found == running_.end()) return;
   Launch launch = std::move(*found);
   running_.erase(found);
+  unpin(launch.blocks);
   end_launch(launch);
   forget_launch(launch);
 }
@@ -301,26 +314,14 @@ void GpuRuntime::end_launch(Launch& launch) {
   std::uint64_t mark = 0;
   if (timelines_->mark(launch.line, mark) != Status::kOk) return;  // the device is lost
   for (const FrameIndex frame : launch.frames) frames_.used(frame, launch.line, mark);
-  if (!options_.device_strict) return;
+  if (!options_.device_strict && recorder_ == nullptr) return;
   Fences end;
   end.add(launch.line, mark);
   if (timelines_->wait_here(end) != Status::kOk) return;
-  std::erase_if(launch.blocks, [&](BlockIndex block) {
-    return std::any_of(running_.begin(), running_.end(), [&](const Launch& other) {
-      return std::binary_search(other.blocks.begin(), other.blocks.end(), block);
-    });
-  });
+  if (recorder_ != nullptr) tell_time();
+  if (!options_.device_strict) return;
+  std::erase_if(launch.blocks, [&](BlockIndex block) { return core_.table()[block].pins > 0; });
   static_cast<void>(frames_.unmap(launch.blocks));
-}
-
-void GpuRuntime::step() noexcept {
-  if (in_child()) return;
-  const Lock lock(mutex_);
-  const std::uint64_t now = monotonic_ns();
-  if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
-  last_step_ns_ = now;
-  ++steps_;
-  core_.step();
 }
 
 void GpuRuntime::synchronize() {

@@ -14,9 +14,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "ebb/device.h"
+#include "plan/recorder.h"
 #include "port/raw_flash.h"
 #include "runtime/core.h"
 #include "runtime/device/frame_map.h"
@@ -35,6 +37,7 @@ class GpuRuntime final : public DeviceRuntime {
     std::unique_ptr<Timelines> timelines;
     std::unique_ptr<RawFlash> flash;
     std::unique_ptr<Policy> policy;
+    Recorder* recorder = nullptr;  // the same policy, if it records
     std::string flash_description;
     std::string flash_directory;
   };
@@ -44,6 +47,9 @@ class GpuRuntime final : public DeviceRuntime {
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data) noexcept override { deallocate_on(data, nullptr); }
   void deallocate_on(void* data, Stream stream) noexcept override;
+  void* allocate_on(Stream stream, std::size_t bytes) override;
+  void unpin_on(Stream stream, std::span<const void* const> allocations) noexcept override;
+  void use_on(Stream stream, const void* data) noexcept override;
   bool manages(const void* data) const noexcept override { return offset_of(data) < device_->bytes(); }
   std::span<std::byte> adopt(std::span<std::byte> memory) override;
   std::size_t release(std::span<std::byte>) override { return 0; }
@@ -51,6 +57,8 @@ class GpuRuntime final : public DeviceRuntime {
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   std::uint64_t announce_on(Stream stream, std::uint64_t op, std::span<const Access> accesses) override;
   void retire(std::uint64_t ticket) noexcept override;
+  bool recording() const noexcept override { return recorder_ != nullptr && !in_child(); }
+  void name_op(std::uint64_t op, const std::string& name) override;
   void step() noexcept override;
   void synchronize() override;
   std::string failure() const override;
@@ -69,6 +77,17 @@ class GpuRuntime final : public DeviceRuntime {
     std::vector<FrameIndex> frames;
   };
 
+  // Launches and allocations are made ready one after the other, so that no two wait for each other.
+  class Turn {
+   public:
+    Turn(GpuRuntime& runtime, Lock& lock);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    GpuRuntime& runtime_;
+  };
   std::uint64_t offset_of(const void* data) const {
     return reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(device_->base());
   }
@@ -77,6 +96,11 @@ class GpuRuntime final : public DeviceRuntime {
   void check_device() const;
   std::vector<Core::Range> ranges_of(std::span<const Access> accesses) const;
   std::vector<BlockIndex> blocks_of(std::span<const Core::Range> ranges) const;
+  std::uint64_t take(std::size_t bytes);
+  bool mark_uses(std::uint32_t line, std::span<const BlockRange> ranges);
+  void pin(std::span<const BlockIndex> blocks);
+  void unpin(std::span<const BlockIndex> blocks);
+  void drop_pin(std::uint64_t offset);
   void advance();
   void bring(Lock& lock, std::span<const BlockIndex> blocks);
   bool missing(std::span<const BlockIndex> blocks) const;
@@ -87,6 +111,8 @@ class GpuRuntime final : public DeviceRuntime {
   [[noreturn]] void out_of_frames(std::size_t blocks) const;
   std::uint64_t begin_launch(Lock& lock, Stream stream, std::uint64_t op, std::span<const Core::Range> ranges);
   void end_launch(Launch& launch);
+  void tell_time();
+  void write_recording() noexcept;
   void forget_launch(const Launch& launch);
   void move_loop();
   void submit(const TierQueue::Job& job);
@@ -108,12 +134,14 @@ class GpuRuntime final : public DeviceRuntime {
   std::condition_variable changed_;  // something came from flash, went there, or a launch ended
   Core core_;
   std::vector<Launch> running_;
-  bool bringing_ = false;             // a launch is being made ready: one at a time, so that no two wait for each other
-  std::vector<TierQueue::Job> jobs_;  // the mover's own, as the next two: what it is about to give to flash
+  std::unordered_map<std::uint64_t, BlockRange> pinned_;  // allocations that stay, by offset
+  bool bringing_ = false;                                 // it is somebody's Turn
+  std::vector<TierQueue::Job> jobs_;      // the mover's own, as the next two: what it is about to give to flash
   std::vector<TierQueue::Job> on_flash_;  // what it has given, by token
   std::vector<FlashCompletion> results_;  // what came of it
   StallClock stalls_;
   StatsFile stats_file_;
+  Recorder* recorder_;   // owned by the core; null if nothing is recorded
   std::string refused_;  // what announce() could not throw
   std::uint64_t steps_ = 0;
   std::uint64_t last_step_ns_ = 0;

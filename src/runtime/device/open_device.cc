@@ -29,7 +29,6 @@ void check(Options& options) {
            format_size(options.block_bytes) + " at least " + format_size(least) + " are needed (--device-memory)");
   }
   if (options.memory == 0) options.memory = read_machine_memory().default_budget_bytes() / 2;
-  if (!options.record.empty()) refuse("traces of a GPU cannot be recorded yet: leave --record (EBB_RECORD) out");
   if (options.policy == "on_demand") {
     refuse("policy 'on_demand' waits for page faults, which a GPU does not have; choose window or foresight");
   }
@@ -86,6 +85,11 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   GpuRuntime::Parts parts;
   parts.policy = make_policy(options.policy);
   if (parts.policy == nullptr) refuse("policy '" + options.policy + "' is unknown; choose window or foresight");
+  if (!options.record.empty()) {
+    auto recorder = std::make_unique<Recorder>(std::move(parts.policy));
+    parts.recorder = recorder.get();
+    parts.policy = std::move(recorder);
+  }
   FlashFile file = FlashFile::open(options.flash);
   if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
   parts.config = core_config(options);

@@ -1,0 +1,104 @@
+// See accesses.h.
+#include "accesses.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/function_schema.h>
+
+#include <algorithm>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ebb::torch_adapter {
+namespace {
+
+bool is_list(const c10::IValue& value) { return value.isTensorList() || value.isOptionalTensorList(); }
+
+// As collectives have them.
+bool is_list_of_lists(const c10::IValue& value) {
+  return value.isList() && !is_list(value) && !value.toListRef().empty() && is_list(value.toListRef()[0]);
+}
+
+}  // namespace
+
+void add_tensor(const Runtime& runtime, c10::DeviceType type, const at::Tensor& tensor, std::uint32_t group,
+                bool written, Accesses& accesses) {
+  // Opaque (oneDNN), sparse, meta and functional tensors have no plain storage.
+  if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.unsafeGetTensorImpl()->has_storage()) return;
+  if (tensor.device().type() != type || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return;
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  const void* const base = storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get();
+  if (base == nullptr || !runtime.manages(base)) return;
+  std::int64_t elements = 1;  // of the span from the first element to the last
+  const auto sizes = tensor.unsafeGetTensorImpl()->sizes();
+  const auto strides = tensor.unsafeGetTensorImpl()->strides();
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return;
+    elements += (sizes[d] - 1) * strides[d];
+  }
+  const std::size_t item = tensor.dtype().itemsize();
+  const auto* const first =
+      static_cast<const char*>(base) + static_cast<std::size_t>(tensor.unsafeGetTensorImpl()->storage_offset()) * item;
+  accesses.push_back({first, static_cast<std::size_t>(elements) * item, base, group, written});
+}
+
+// Lists of one operator are gone through side by side, as fused optimizers do: first the parameter, gradient and state
+// of one tensor, then those of the next.
+void for_each_tensor(Arguments arguments, EachTensor each) {
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].isTensor()) {
+      each(arguments[i].toTensor(), 0, i);
+    } else if (is_list(arguments[i])) {
+      longest = std::max(longest, arguments[i].toListRef().size());
+    } else if (is_list_of_lists(arguments[i])) {
+      for (const c10::IValue& list : arguments[i].toListRef()) {
+        for (const c10::IValue& value : list.toListRef()) each(value.toTensor(), 0, i);
+      }
+    }
+  }
+  for (std::size_t at = 0; at < longest; ++at) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!is_list(arguments[i])) continue;
+      const auto list = arguments[i].toListRef();
+      if (at < list.size() && list[at].isTensor()) each(list[at].toTensor(), static_cast<std::uint32_t>(at), i);
+    }
+  }
+}
+
+std::uint64_t written_arguments(Runtime& runtime, const at::RecordFunction& function, std::uint64_t op) {
+  static std::mutex mutex;
+  static std::unordered_map<std::uint64_t, std::uint64_t> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, added] = known.emplace(op, 0);
+  if (!added) return found->second;
+  if (runtime.recording()) runtime.name_op(op, function.name());
+  if (const auto schema = function.operator_schema(); schema.has_value()) {
+    const auto& arguments = schema->arguments();
+    for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {
+      const auto* alias = arguments[i].alias_info();
+      if (alias != nullptr && alias->isWrite()) found->second |= std::uint64_t{1} << i;
+    }
+  }
+  return found->second;
+}
+
+bool looks_at_content(std::uint64_t op) {
+  static const std::vector<std::uint64_t> others = [] {
+    std::istringstream names(
+        "_reshape_alias _unsafe_view alias as_strided as_strided_ chunk contiguous detach detach_ diagonal empty_like "
+        "expand expand_as flatten full_like lift_fresh movedim narrow new_empty new_empty_strided new_full new_ones "
+        "new_zeros ones_like permute rand_like randn_like requires_grad_ reshape reshape_as resize_ resolve_conj "
+        "resolve_neg select slice split split_with_sizes squeeze squeeze_ swapaxes t t_ tensor_split to transpose "
+        "transpose_ unbind unflatten unfold unsqueeze unsqueeze_ view view_as zeros_like");
+    std::vector<std::uint64_t> hashes;
+    for (std::string name; names >> name;) hashes.push_back(op_of("aten::" + name));
+    std::sort(hashes.begin(), hashes.end());
+    return hashes;
+  }();
+  return !std::binary_search(others.begin(), others.end(), op);
+}
+
+}  // namespace ebb::torch_adapter

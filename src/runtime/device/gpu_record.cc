@@ -1,0 +1,49 @@
+// GpuRuntime: iterations, and the recording of one. While it records, every launch is waited for: then the time from
+// when it was ready to its end, by the host's clock, is that of its kernels.
+#include <cstdio>
+
+#include "base/clock.h"
+#include "runtime/device/gpu_runtime.h"
+#include "trace/writer.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::uint64_t kRecordFirst = 4;  // steps until a recording is of an iteration like all others
+
+}  // namespace
+
+// How long the program has run since the launch announced last was ready.
+void GpuRuntime::tell_time() {
+  const std::uint64_t now = monotonic_ns();
+  if (last_launch_ns_ != 0 && now > last_launch_ns_) core_.ran(now - last_launch_ns_);
+}
+
+void GpuRuntime::step() noexcept {
+  if (in_child()) return;
+  const Lock lock(mutex_);
+  const std::uint64_t now = monotonic_ns();
+  if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
+  last_step_ns_ = now;
+  ++steps_;
+  core_.step();
+  // Now and then, so that a program that is killed, or never ends, leaves a trace too.
+  if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
+}
+
+void GpuRuntime::name_op(std::uint64_t op, const std::string& name) {
+  const Lock lock(mutex_);
+  if (recorder_ != nullptr) recorder_->name_op(op, name);
+}
+
+void GpuRuntime::write_recording() noexcept {
+  if (!recorder_->has_trace()) return;
+  try {
+    write_trace(recorder_->trace(), options_.record);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebb: the trace cannot be written: %s\n", error.what());
+    recorder_ = nullptr;
+  }
+}
+
+}  // namespace ebb

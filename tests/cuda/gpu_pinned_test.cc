@@ -1,0 +1,153 @@
+// DeviceRuntime on the software driver: memory that is there before anybody announces it, and stays: for what an
+// operator makes while it runs, and for what a library keeps.
+#include <gtest/gtest.h>
+
+#include "gpu_program.h"
+
+namespace ebb {
+namespace {
+
+class GpuPinnedTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    soft::reset();
+    Options options = gpu_options(8, 64);
+    options.device_strict = GetParam();
+    runtime_ = DeviceRuntime::open(options);
+    for (void*& stream : streams_) ASSERT_EQ(soft::new_stream(&stream), 0);
+  }
+  void TearDown() override {
+    runtime_->synchronize();
+    EXPECT_EQ(wrong_, 0u);
+    runtime_.reset();
+    for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
+    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
+    EXPECT_EQ(soft::live().total(), 0u);
+    soft::reset();
+  }
+  // A kernel that nobody announces.
+  void write_unannounced(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
+    const soft::Touch touch{data, bytes, true};
+    EXPECT_EQ(soft::launch(on, {&touch, 1}, [=] { write_words(data, bytes, seed); }), 0);
+  }
+  void check(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
+    auto* const wrong = &wrong_;
+    EXPECT_EQ(run_kernel(*runtime_, on, 2, {{data, bytes, false}}, [=] { check_words(data, bytes, seed, 0, wrong); }),
+              0);
+  }
+  void unpin(void* on, const void* data) { runtime_->unpin_on(on, {&data, 1}); }
+  // Twice device memory, written and read.
+  void press(void* on) {
+    for (std::uint64_t i = 0; i < 16; ++i) {
+      void* const data = runtime_->allocate(kGpuBlock);
+      EXPECT_EQ(run_kernel(*runtime_, on, 1, {{data, kGpuBlock, true}}, [=] { write_words(data, kGpuBlock, i); }), 0);
+      pressed_.push_back(data);
+    }
+  }
+  void free_all(void* on) {
+    for (void* data : pressed_) runtime_->deallocate_on(data, on);
+  }
+
+  std::shared_ptr<DeviceRuntime> runtime_;
+  std::array<void*, 2> streams_{};
+  std::vector<void*> pressed_;
+  std::atomic<std::uint64_t> wrong_{0};
+};
+
+TEST_P(GpuPinnedTest, IsThereUnannounced) {
+  void* const on = streams_[0];
+  press(on);
+  void* const data = runtime_->allocate_on(on, 2 * kGpuBlock);
+  write_unannounced(on, data, 2 * kGpuBlock, 7);
+  press(on);
+  write_unannounced(on, data, 2 * kGpuBlock, 8);
+  unpin(on, data);
+  press(on);
+  check(on, data, 2 * kGpuBlock, 8);
+  EXPECT_GT(runtime_->stats().evicted_bytes, 0u);
+  runtime_->deallocate_on(data, on);
+  free_all(on);
+}
+
+// What an operator makes while its launch is open, used by its own kernel after the launches of others inside it.
+TEST_P(GpuPinnedTest, StaysWithinALaunch) {
+  void* const on = streams_[0];
+  press(on);
+  void* const input = runtime_->allocate(kGpuBlock);
+  const Access access{input, kGpuBlock, input};
+  const std::uint64_t outer = runtime_->announce_on(on, 9, {&access, 1});
+  void* const made = runtime_->allocate_on(on, kGpuBlock);
+  press(on);
+  write_unannounced(on, made, kGpuBlock, 3);
+  write_unannounced(on, input, kGpuBlock, 4);
+  runtime_->retire(outer);
+  unpin(on, made);
+  press(on);
+  check(on, made, kGpuBlock, 3);
+  check(on, input, kGpuBlock, 4);
+  runtime_->deallocate_on(made, on);
+  runtime_->deallocate_on(input, on);
+  free_all(on);
+}
+
+// A long launch holds its own blocks and not all that is used while it is open.
+TEST_P(GpuPinnedTest, AnOpenLaunchHoldsItsOwnAlone) {
+  void* const on = streams_[0];
+  void* const input = runtime_->allocate(4 * kGpuBlock);
+  const Access access{input, 4 * kGpuBlock, input};
+  const std::uint64_t outer = runtime_->announce_on(on, 9, {&access, 1});
+  press(on);  // of which each is as recent as the outer launch's
+  runtime_->retire(outer);
+  runtime_->deallocate_on(input, on);
+  free_all(on);
+}
+
+TEST_P(GpuPinnedTest, GoesFromStreamToStream) {
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    void* const a = runtime_->allocate_on(streams_[0], kGpuBlock);
+    write_unannounced(streams_[0], a, kGpuBlock, i);
+    if (i % 2 == 0) unpin(streams_[0], a);
+    runtime_->deallocate_on(a, streams_[0]);
+    // Whoever has it next is in another stream, and nothing but the runtime orders the two.
+    void* const b = runtime_->allocate_on(streams_[1], kGpuBlock);
+    write_unannounced(streams_[1], b, kGpuBlock, i + 100);
+    runtime_->deallocate_on(b, streams_[1]);
+  }
+}
+
+// Freed by one stream while another, which the program has named, still uses it.
+TEST_P(GpuPinnedTest, OtherStreamsUseItUntilItIsFreed) {
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    void* const a = runtime_->allocate_on(streams_[0], kGpuBlock);
+    write_unannounced(streams_[0], a, kGpuBlock, i);
+    EXPECT_EQ(soft::order(streams_[0], streams_[1]), 0);
+    write_unannounced(streams_[1], a, kGpuBlock, i + 1);
+    runtime_->use_on(streams_[1], a);
+    runtime_->deallocate_on(a, streams_[0]);
+    void* const b = runtime_->allocate_on(streams_[0], kGpuBlock);
+    write_unannounced(streams_[0], b, kGpuBlock, i + 100);
+    runtime_->deallocate_on(b, streams_[0]);
+  }
+}
+
+TEST_P(GpuPinnedTest, MoreThanThereIsIsRefused) {
+  void* const on = streams_[0];
+  void* const most = runtime_->allocate_on(on, 6 * kGpuBlock);
+  try {
+    runtime_->allocate_on(on, 4 * kGpuBlock);
+    ADD_FAILURE() << "ten blocks in eight";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::kNoMemory);
+  }
+  EXPECT_EQ(runtime_->stats().live_bytes, 6 * kGpuBlock);
+  unpin(on, most);
+  void* const fits = runtime_->allocate_on(on, 4 * kGpuBlock);
+  runtime_->deallocate_on(fits, on);
+  runtime_->deallocate_on(most, on);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strict, GpuPinnedTest, testing::Bool(),
+                         [](const auto& test) { return std::string(test.param ? "Strict" : "AsEver"); });
+
+}  // namespace
+}  // namespace ebb
