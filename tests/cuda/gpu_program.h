@@ -30,6 +30,8 @@ inline Options gpu_options(std::uint32_t frames, std::uint32_t host, const std::
   parse_flash("/tmp:" + flash_size, options);
   options.policy = "window";
   options.cuda_library = EBB_SOFT_CUDA;
+  options.nvrtc_library = EBB_SOFT_NVRTC;
+  options.cublas_library = EBB_SOFT_CUBLAS;
   options.flash_driver = "threads";  // whose order ThreadSanitizer sees
   return options;
 }

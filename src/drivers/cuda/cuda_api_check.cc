@@ -33,6 +33,8 @@ static_assert(int{kDeviceUnavailable} == int{CUDA_ERROR_DEVICE_UNAVAILABLE});
 static_assert(int{kSystemNotReady} == int{CUDA_ERROR_SYSTEM_NOT_READY});
 static_assert(int{kDriverMismatch} == int{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH});
 static_assert(kAttributeVirtualMemory == int{CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED});
+static_assert(kAttributeMajor == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR});
+static_assert(kAttributeMinor == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR});
 static_assert(kAttributePageableAccess == int{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS});
 static_assert(kAllocationPinned == int{CU_MEM_ALLOCATION_TYPE_PINNED});
 static_assert(kLocationDevice == int{CU_MEM_LOCATION_TYPE_DEVICE});
@@ -89,6 +91,10 @@ static_assert(Same<decltype(Api::release), decltype(&cuMemRelease)>::value);
 static_assert(Same<decltype(Api::map), decltype(&cuMemMap)>::value);
 static_assert(Same<decltype(Api::unmap), decltype(&cuMemUnmap)>::value);
 static_assert(Same<decltype(Api::set_access), decltype(&cuMemSetAccess)>::value);
+static_assert(Same<decltype(Api::module_load), decltype(&cuModuleLoadData)>::value);
+static_assert(Same<decltype(Api::module_unload), decltype(&cuModuleUnload)>::value);
+static_assert(Same<decltype(Api::module_function), decltype(&cuModuleGetFunction)>::value);
+static_assert(Same<decltype(Api::launch), decltype(&cuLaunchKernel)>::value);
 
 }  // namespace
 }  // namespace ebb::cuda

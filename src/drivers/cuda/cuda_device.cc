@@ -16,7 +16,7 @@ CudaDevice::~CudaDevice() {
 }
 
 void CudaDevice::release() {
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   bool unmapped = true;
   for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
     if (blocks_[i]) unmapped &= api_.unmap(address(BlockIndex(i)), config_.block_bytes) == kSuccess;
@@ -51,7 +51,7 @@ void CudaDevice::lose(const char* what, cuda::Result error) {
 Status CudaDevice::create(FrameIndex frame) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_EQ(frames_[frame.value()], 0u);
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   cuda::Handle handle = 0;
   const std::size_t bytes = config_.block_bytes;
   if (const Status status = status_of(api_.create(&handle, bytes, &properties_, 0), "cuMemCreate");
@@ -74,7 +74,7 @@ Status CudaDevice::create(FrameIndex frame) {
 void CudaDevice::destroy(FrameIndex frame) {
   if (lost()) return;
   EBB_CHECK_NE(frames_[frame.value()], 0u);
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   static_cast<void>(status_of(api_.unmap(home(frame), config_.block_bytes), "cuMemUnmap"));
   static_cast<void>(status_of(api_.release(frames_[frame.value()]), "cuMemRelease"));
   frames_[frame.value()] = 0;
@@ -84,7 +84,7 @@ Status CudaDevice::map(FrameIndex frame, BlockIndex block) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_NE(frames_[frame.value()], 0u);
   EBB_CHECK(!blocks_[block.value()]);
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   const Status status =
       status_of(api_.map(address(block), config_.block_bytes, 0, frames_[frame.value()], 0), "cuMemMap");
   if (status == Status::kOk) blocks_[block.value()] = true;
@@ -93,7 +93,7 @@ Status CudaDevice::map(FrameIndex frame, BlockIndex block) {
 
 Status CudaDevice::permit(BlockRange blocks) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   return permit(address(blocks.first), blocks.count * config_.block_bytes);
 }
 
@@ -104,7 +104,7 @@ Status CudaDevice::permit(cuda::Pointer address, std::size_t bytes) {
 
 Status CudaDevice::unmap(BlockRange blocks) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   const Status status = status_of(api_.unmap(address(blocks.first), blocks.count * config_.block_bytes), "cuMemUnmap");
   if (status != Status::kOk) return status;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
@@ -117,20 +117,20 @@ Status CudaDevice::unmap(BlockRange blocks) {
 Status CudaDevice::copy_in(FrameIndex frame, std::span<const std::byte> from) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_EQ(from.size(), config_.block_bytes);
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   return status_of(api_.copy_in(home(frame), from.data(), from.size(), in_), "cuMemcpyHtoDAsync");
 }
 
 Status CudaDevice::copy_out(std::span<std::byte> to, FrameIndex frame) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_EQ(to.size(), config_.block_bytes);
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   return status_of(api_.copy_out(to.data(), home(frame), to.size(), out_), "cuMemcpyDtoHAsync");
 }
 
 Status CudaDevice::make_event(Event& event) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   cuda::Event made = nullptr;
   const Status status = status_of(api_.event_create(&made, cuda::kEventWithoutTiming), "cuEventCreate");
   event = made;
@@ -139,13 +139,13 @@ Status CudaDevice::make_event(Event& event) {
 
 void CudaDevice::destroy_event(Event event) {
   if (lost()) return;
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   static_cast<void>(status_of(api_.event_destroy(static_cast<cuda::Event>(event)), "cuEventDestroy"));
 }
 
 Status CudaDevice::record(Event event, Stream stream) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   // Without the event nobody could tell when what the stream was given is over.
   const cuda::Result result = api_.event_record(static_cast<cuda::Event>(event), static_cast<cuda::Stream>(stream));
   if (result != kSuccess) lose("cuEventRecord", result);
@@ -154,14 +154,14 @@ Status CudaDevice::record(Event event, Stream stream) {
 
 Status CudaDevice::wait(Stream stream, Event event) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   return status_of(api_.stream_wait(static_cast<cuda::Stream>(stream), static_cast<cuda::Event>(event), 0),
                    "cuStreamWaitEvent");
 }
 
 Status CudaDevice::query(Event event) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
+  const cuda::Current current(api_, context_);
   const cuda::Result result = api_.event_query(static_cast<cuda::Event>(event));
   if (result == cuda::kNotReady) return Status::kBusy;
   // Whatever else it is, the work before the event can no longer be told to be over.

@@ -52,8 +52,6 @@ class CudaDevice final : public Device {
   std::string description() const override;
 
  private:
-  class Current;
-
   CudaDevice() = default;
   void release();
   Status find_device(std::string& reason);

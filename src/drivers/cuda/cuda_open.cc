@@ -14,7 +14,7 @@ Status CudaDevice::make(const Config& config, std::unique_ptr<CudaDevice>& devic
   if (const Status status = cuda::Api::load(config.library, made->api_, reason); status != Status::kOk) return status;
   if (const Status status = made->find_device(reason); status != Status::kOk) return status;
   {
-    const Current current(*made);
+    const cuda::Current current(made->api_, made->context_);
     if (const Status status = made->check_memory(reason); status != Status::kOk) return status;
     if (const Status status = made->allocate_host(reason); status != Status::kOk) return status;
     if (const Status status = made->make_streams(reason); status != Status::kOk) return status;

@@ -130,7 +130,11 @@ EBB_SOFT Result cuDeviceGetName(char* name, int bytes, Device) {
 
 EBB_SOFT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
   Call call("cuDeviceGetAttribute", kInit);
-  *value = attribute == kAttributeVirtualMemory && call->machine.virtual_memory ? 1 : 0;
+  switch (attribute) {
+    case kAttributeVirtualMemory: *value = call->machine.virtual_memory ? 1 : 0; break;
+    case kAttributeMajor: *value = 9; break;
+    default: *value = 0;
+  }
   return call.result();
 }
 

@@ -42,7 +42,7 @@ EBB_SOFT Result cuMemFree_v2(Pointer pointer) {
   if (call.result() != kSuccess) return call.result();
   const auto found = call->mappings.find(bytes_at(pointer));
   if (found == call->mappings.end() || !found->second.plain) return kInvalidValue;
-  if (call->in_use(found->second)) call->complain("memory is freed that work still uses");
+  if (call->in_use(found->second.users)) call->complain("memory is freed that work still uses");
   call->unmap(found->first, found->second);
   return kSuccess;
 }
@@ -155,7 +155,7 @@ EBB_SOFT Result cuMemUnmap(Pointer address, std::size_t bytes) {
   for (std::byte* look = at; look < end;) {
     const auto found = call->mappings.find(look);
     if (found == call->mappings.end() || look + found->second.bytes > end) return kInvalidValue;
-    if (call->in_use(found->second)) call->complain("an address is unmapped that work still uses");
+    if (call->in_use(found->second.users)) call->complain("an address is unmapped that work still uses");
     look += found->second.bytes;
   }
   while (at < end) {

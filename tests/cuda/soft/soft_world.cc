@@ -39,6 +39,8 @@ void World::reset(const Machine& wanted) {
   mappings.clear();
   reservations.clear();
   handles.clear();
+  modules.clear();
+  expected.clear();
   for (const auto& [data, block] : pinned) std::free(data);
   pinned.clear();
   if (arena != nullptr) ::munmap(arena, kArenaBytes);
@@ -186,11 +188,28 @@ void World::unmap(std::byte* address, const Mapping& mapping) {
   put_back(memory);
 }
 
-bool World::in_use(const Mapping& mapping) const {
+bool World::in_use(const Clock& users) const {
   for (std::uint32_t i = 0; i < kStreamsMax; ++i) {
-    if (mapping.users.until[i] > host.until[i]) return true;
+    if (users.until[i] > host.until[i]) return true;
   }
   return false;
+}
+
+void World::start(SoftStream& stream, std::span<const Touch> touches, std::function<void()> body) {
+  order(stream);
+  for (const Touch& wanted : touches) {
+    // As on a GPU it is found when the kernel runs, if the address has not been mapped by then.
+    static_cast<void>(touch(stream, wanted.address, wanted.bytes, wanted.write, false));
+  }
+  give(stream, [this, body = std::move(body), kept = std::vector<Touch>(touches.begin(), touches.end())] {
+    {
+      const std::lock_guard running(mutex);
+      for (const Touch& wanted : kept) {
+        if (!accessible(wanted.address, wanted.bytes)) return false;
+      }
+    }
+    return run_guarded(body, arena, arena + kArenaBytes);
+  });
 }
 
 Call::Call(const char* function, Needs needs) : world_(world()), lock_(world_.mutex) {
@@ -235,23 +254,14 @@ int launch(void* stream, std::span<const Touch> touches, std::function<void()> b
   if (all.broken != kSuccess) return all.broken;
   SoftStream* const given = all.stream_of(static_cast<Stream>(stream));
   if (given == nullptr) return kInvalidHandle;
-  all.order(*given);
-  for (const Touch& touch : touches) {
-    if (!all.touch(*given, touch.address, touch.bytes, touch.write, false)) {
-      // As on a GPU it is found when the kernel runs, if the address has not been mapped by then.
-      continue;
-    }
-  }
-  all.give(*given, [&all, body = std::move(body), kept = std::vector<Touch>(touches.begin(), touches.end())] {
-    {
-      const std::lock_guard running(all.mutex);
-      for (const Touch& touch : kept) {
-        if (!all.accessible(touch.address, touch.bytes)) return false;
-      }
-    }
-    return run_guarded(body, all.arena, all.arena + kArenaBytes);
-  });
+  all.start(*given, touches, std::move(body));
   return kSuccess;
+}
+
+void expect(void* stream, std::span<const Touch> touches) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  all.expected[stream].assign(touches.begin(), touches.end());
 }
 
 int wait_for(void* stream) {
@@ -287,6 +297,7 @@ Live live() {
   left.streams = all.streams.size();
   left.events = all.events.size();
   left.contexts = all.contexts;
+  left.modules = all.modules.size();
   return left;
 }
 

@@ -36,6 +36,17 @@ struct Mapping {
   Clock users;         // the last work of each stream that touches it here
 };
 
+// A library that the software NVRTC has made, and the functions found in it.
+struct SoftFunction {
+  void (*run)(void** parameters, const unsigned* grid, const unsigned* block) = nullptr;
+  const unsigned* sizes = nullptr;  // of the parameters, in bytes; 0 ends them
+};
+struct SoftModule {
+  void* library = nullptr;
+  std::map<std::string, SoftFunction> functions;
+  Clock users;  // the last kernel of each stream
+};
+
 class World {
  public:
   World() = default;
@@ -61,7 +72,9 @@ class World {
   void put_back(const std::shared_ptr<Physical>& memory);
   bool map(std::byte* address, std::size_t bytes, const std::shared_ptr<Physical>& memory);
   void unmap(std::byte* address, const Mapping& mapping);
-  bool in_use(const Mapping& mapping) const;
+  bool in_use(const Clock& users) const;
+  // Gives a kernel to a stream: `body` runs where what it touches is there by then.
+  void start(SoftStream& stream, std::span<const Touch> touches, std::function<void()> body);
 
   std::mutex mutex;
   Machine machine;
@@ -79,6 +92,8 @@ class World {
     std::shared_ptr<Shadow> shadow;
   };
   std::map<std::byte*, Pinned> pinned;
+  std::map<void*, std::unique_ptr<SoftModule>> modules;
+  std::map<void*, std::vector<Touch>> expected;  // by stream
   std::map<void*, std::unique_ptr<SoftStream>> streams;
   std::map<void*, std::shared_ptr<SoftEvent>> events;
   std::unique_ptr<SoftStream> default_stream;
