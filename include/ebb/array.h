@@ -170,7 +170,7 @@ struct ArrayStats {
   std::uint64_t passes = 0;     // passes over data since the start of the process
   std::uint64_t operators = 0;  // elementwise operators that ran in them
   std::uint64_t forced = 0;     // evaluations because an expression had reached a limit
-  std::uint64_t on_device = 0;  // of those passes: on an OpenCL device
+  std::uint64_t on_device = 0;  // of those passes: on an OpenCL device or a GPU
 };
 ArrayStats array_stats();
 

@@ -37,7 +37,7 @@ inline Options gpu_options(std::uint32_t frames, std::uint32_t host, const std::
 }
 
 // One thing that a kernel touches.
-struct Use {
+struct KernelUse {
   void* data = nullptr;
   std::size_t bytes = 0;
   bool write = false;
@@ -45,11 +45,11 @@ struct Use {
 };
 
 // Announces, starts, retires. Returns the driver's answer to the start.
-inline int run_kernel(DeviceRuntime& runtime, void* stream, std::uint64_t op, const std::vector<Use>& uses,
+inline int run_kernel(DeviceRuntime& runtime, void* stream, std::uint64_t op, const std::vector<KernelUse>& uses,
                       std::function<void()> body) {
   std::vector<Access> accesses;
   std::vector<soft::Touch> touches;
-  for (const Use& use : uses) {
+  for (const KernelUse& use : uses) {
     Access access;
     access.data = use.data;
     access.bytes = use.bytes;

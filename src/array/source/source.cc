@@ -5,7 +5,6 @@
 
 #include "array/pass/expression.h"
 #include "array/pass/program.h"
-#include "array/pass/tiles.h"
 #include "array/source/operators.h"
 
 namespace ebb {
@@ -49,28 +48,33 @@ std::string to_store(DType dtype, const std::string& value) {
 
 class Writer {
  public:
-  Writer(const Expression& expression, const ShapePtr& result) : expression_(expression) {
+  Writer(const Expression& expression, const ShapePtr& result, Dialect dialect)
+      : expression_(expression), is_cuda_(dialect == Dialect::kCuda) {
     source_.operands = expression.operands;
     source_.result = result;
     std::vector<Dims> strides;
     for (const NodePtr& operand : expression.operands) {
       strides.push_back(broadcast_strides(*operand->shape, result->sizes));
     }
-    space_ = make_space(result->sizes, std::move(strides));
-    source_.layout = space_.sizes;
+    strides.push_back(result->strides);
+    source_.space = make_space(result->sizes, std::move(strides));
+    source_.layout = source_.space.sizes;
+    for (std::size_t k = 0; k < source_.space.layouts.size(); ++k) source_.reads.push_back(reads_of(k));
   }
 
-  KernelSource write(Dialect dialect) {
+  KernelSource write() {
     open();
     for (std::size_t k = 0; k < expression_.operands.size(); ++k) load(k);
     for (const NodePtr& node : expression_.operators) apply(*node);
     const std::size_t last = expression_.operands.size() + expression_.operators.size() - 1;
-    body_ += "  out[i] = " + to_store(source_.result->dtype, value(static_cast<int>(last))) + ";\n}\n";
-    if (dialect == Dialect::kOpenCl) {
+    body_ += "  out[" + place_of(source_.operands.size()) +
+             "] = " + to_store(source_.result->dtype, value(static_cast<int>(last))) + ";\n}\n";
+    if (!is_cuda_)
       source_.text = has_f64_ ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\ntypedef double f64;\n" : "";
-    }
-    source_.text += dialect == Dialect::kOpenCl ? opencl_prelude() : cuda_prelude();
-    source_.text += common_prelude() + functions_ + body_;
+    source_.text += is_cuda_ ? cuda_prelude() : opencl_prelude();
+    source_.text += common_prelude() + functions_;
+    if (is_cuda_) source_.text += "struct Layout { i64 at[" + number(std::ssize(source_.layout)) + "]; };\n";
+    source_.text += body_;
     return std::move(source_);
   }
 
@@ -82,48 +86,73 @@ class Writer {
     return source_name(compute_of(dtype));
   }
 
-  // The head of the kernel, and where in memory the operands' elements are.
+  using Reads = KernelSource::Reads;
+  Reads reads_of(std::size_t k) const {
+    const Layout& layout = source_.space.layouts[k];
+    const bool is_result = k == source_.operands.size();
+    if (is_cuda_ && !is_result && source_.operands[k]->kind == Kind::kScalar) return Reads::kByValue;
+    // A result that seems to repeat has one element.
+    if (layout.linear || (is_result && layout.repeats)) return Reads::kInOrder;
+    return layout.repeats ? Reads::kRepeated : Reads::kGathered;
+  }
+
+  // The entry of the layout with this number.
+  std::string entry(std::size_t at) const {
+    return (is_cuda_ ? "layout.at[" : "layout[") + number(static_cast<std::int64_t>(at)) + "]";
+  }
+
+  // The head of the kernel, and where in memory the elements of operands and result are.
   void open() {
-    body_ = std::string("EBB_KERNEL void ebb_pass(i64 count, EBB_GLOBAL const i64* layout, EBB_GLOBAL ") +
-            stored_name(source_.result->dtype) + "* out";
+    body_ = "EBB_KERNEL void ebb_pass(i64 first, i64 count, ";
+    body_ += std::string(is_cuda_ ? "const Layout layout" : "EBB_GLOBAL const i64* layout") + ", EBB_GLOBAL " +
+             stored_name(source_.result->dtype) + "* out";
     type_of(source_.result->dtype);
     std::vector<std::size_t> gathered;
     for (std::size_t k = 0; k < source_.operands.size(); ++k) {
-      const Layout& layout = space_.layouts[k];
-      body_ += std::string(", EBB_GLOBAL const ") + stored_name(source_.operands[k]->dtype()) + "* a" +
-               number(static_cast<std::int64_t>(k));
-      using Reads = KernelSource::Reads;
-      source_.reads.push_back(layout.repeats ? Reads::kRepeated : layout.linear ? Reads::kInOrder : Reads::kGathered);
-      if (source_.reads.back() == Reads::kGathered) gathered.push_back(k);
+      const bool by_value = source_.reads[k] == Reads::kByValue;
+      body_ += std::string(by_value ? ", const " : ", EBB_GLOBAL const ") + stored_name(source_.operands[k]->dtype()) +
+               (by_value ? " a" : "* a") + number(static_cast<std::int64_t>(k));
+    }
+    for (std::size_t k = 0; k < source_.reads.size(); ++k) {
+      if (source_.reads[k] == Reads::kGathered) gathered.push_back(k);
     }
     body_ += ") {\n  const i64 i = EBB_INDEX;\n  if (i >= count) return;\n";
-    if (gathered.empty()) return;
-    body_ += "  i64 rest = i, index;\n";
+    if (!gathered.empty()) gather(gathered);
+  }
+
+  void gather(const std::vector<std::size_t>& gathered) {
+    body_ += "  i64 rest = first + i, index;\n";
     for (std::size_t k : gathered) {
-      body_ += "  i64 o" + number(static_cast<std::int64_t>(k)) + " = layout[" +
-               number(static_cast<std::int64_t>(source_.layout.size())) + "];\n";
+      body_ += "  i64 " + place_of(k) + " = " + entry(source_.layout.size()) + ";\n";
       first_.push_back(source_.layout.size() + 1);
-      source_.layout.push_back(-source_.operands[k]->shape->lowest);
-      const Dims& strides = space_.layouts[k].strides;
+      const bool is_result = k == source_.operands.size();
+      source_.layout.push_back(-(is_result ? source_.result : source_.operands[k]->shape)->lowest);
+      const Dims& strides = source_.space.layouts[k].strides;
       source_.layout.insert(source_.layout.end(), strides.begin(), strides.end());
     }
-    for (std::size_t d = space_.sizes.size(); d-- > 0;) {
-      const std::string size = "layout[" + number(static_cast<std::int64_t>(d)) + "]";
-      body_ += "  index = rest % " + size + "; rest /= " + size + ";\n";
+    for (std::size_t d = source_.space.sizes.size(); d-- > 0;) {
+      body_ += "  index = rest % " + entry(d) + "; rest /= " + entry(d) + ";\n";
       for (std::size_t g = 0; g < gathered.size(); ++g) {
-        body_ += "  o" + number(static_cast<std::int64_t>(gathered[g])) + " += index * layout[" +
-                 number(static_cast<std::int64_t>(first_[g] + d)) + "];\n";
+        body_ += "  " + place_of(gathered[g]) + " += index * " + entry(first_[g] + d) + ";\n";
       }
     }
   }
 
+  // The index of an operand's, or the result's, element.
+  std::string place_of(std::size_t k) const {
+    switch (source_.reads[k]) {
+      case Reads::kInOrder: return "i";
+      case Reads::kGathered: return "o" + number(static_cast<std::int64_t>(k));
+      default: return "0";
+    }
+  }
+
   void load(std::size_t k) {
-    const Layout& layout = space_.layouts[k];
     const DType dtype = source_.operands[k]->dtype();
-    const std::string operand = number(static_cast<std::int64_t>(k));
-    const std::string index = layout.repeats ? "0" : layout.linear ? "i" : "o" + operand;
+    std::string operand = "a" + number(static_cast<std::int64_t>(k));
+    if (source_.reads[k] != Reads::kByValue) operand += "[" + place_of(k) + "]";
     body_ += std::string("  const ") + type_of(dtype) + " " + value(static_cast<int>(k)) + " = " +
-             loaded(dtype, "a" + operand + "[" + index + "]") + ";\n";
+             loaded(dtype, operand) + ";\n";
   }
 
   // Adds a function that the kernel calls, once.
@@ -162,8 +191,8 @@ class Writer {
   }
 
   const Expression& expression_;
+  const bool is_cuda_;
   KernelSource source_;
-  Space space_;
   std::vector<std::size_t> first_;  // in the layout: the strides of gathered operands
   std::set<std::string> used_;
   std::string functions_, body_;
@@ -172,9 +201,9 @@ class Writer {
 
 }  // namespace
 
-KernelSource generate(const NodePtr& root, Dialect dialect) {
+KernelSource generate(const NodePtr& root, const ShapePtr& result, Dialect dialect) {
   const Expression expression(root);
-  return Writer(expression, root->shape).write(dialect);
+  return Writer(expression, result, dialect).write();
 }
 
 }  // namespace array
@@ -186,7 +215,7 @@ std::string kernel_source(const Array& a, Dialect dialect) {
                    "needs an elementwise expression that has not been evaluated; of a reduction, give its operand");
   }
   for (const array::NodePtr& needed : array::needed_first(root)) array::evaluate(needed);
-  return array::generate(root, dialect).text;
+  return array::generate(root, root->shape, dialect).text;
 }
 
 }  // namespace ebb

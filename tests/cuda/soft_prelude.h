@@ -25,41 +25,19 @@ static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(floa
 #define EBB_TEST(name)                                             \
   static inline bool name(float x) { return __builtin_##name(x); } \
   static inline bool name(double x) { return __builtin_##name(x); }
-EBB_UNARY(fabs)
-EBB_UNARY(sqrt)
-EBB_UNARY(exp)
-EBB_UNARY(exp2)
-EBB_UNARY(expm1)
-EBB_UNARY(log)
-EBB_UNARY(log2)
-EBB_UNARY(log10)
-EBB_UNARY(log1p)
-EBB_UNARY(sin)
-EBB_UNARY(cos)
-EBB_UNARY(tan)
-EBB_UNARY(asin)
-EBB_UNARY(acos)
-EBB_UNARY(atan)
-EBB_UNARY(sinh)
-EBB_UNARY(cosh)
-EBB_UNARY(tanh)
-EBB_UNARY(asinh)
-EBB_UNARY(acosh)
-EBB_UNARY(atanh)
-EBB_UNARY(erf)
-EBB_UNARY(floor)
-EBB_UNARY(ceil)
-EBB_UNARY(trunc)
-EBB_UNARY(rint)
-EBB_BINARY(fmod)
-EBB_BINARY(pow)
-EBB_BINARY(atan2)
-EBB_BINARY(hypot)
-EBB_BINARY(copysign)
-EBB_BINARY(nextafter)
+#define EBB_ALL_UNARY(each)                                                                                         \
+  each(fabs) each(sqrt) each(exp) each(exp2) each(expm1) each(log) each(log2) each(log10) each(log1p) each(sin)     \
+      each(cos) each(tan) each(asin) each(acos) each(atan) each(sinh) each(cosh) each(tanh) each(asinh) each(acosh) \
+          each(atanh) each(erf) each(floor) each(ceil) each(trunc) each(rint)
+#define EBB_ALL_BINARY(each) each(fmod) each(pow) each(atan2) each(hypot) each(copysign) each(nextafter)
+EBB_ALL_UNARY(EBB_UNARY)
+EBB_ALL_BINARY(EBB_BINARY)
 EBB_TEST(isinf)
 EBB_TEST(isfinite)
 EBB_TEST(signbit)
+
+// Of each library its own: `Layout` is another type in each.
+namespace {
 
 template <typename... Parameters>
 struct SoftCall;
@@ -96,6 +74,8 @@ struct SoftKernel {
 };
 template <typename... Parameters>
 SoftKernel<Parameters...> soft_kernel(void (*)(Parameters...));
+
+}  // namespace
 
 // Stands behind the source, once for each kernel in it.
 #define EBB_SOFT_KERNEL(name)                                                                       \
