@@ -72,7 +72,7 @@ class CudaStream {
   // The same by cuBLAS, in as many launches as fit into device memory. False, and nothing has happened: there is no
   // cuBLAS, it cannot read such strides, or not even one row fits.
   virtual bool multiply(const CudaProduct& product) = 0;
-  // Whether so many launches with such accesses fit into device memory at once.
+  // Whether so many launches with such accesses fit into what launches may use at once.
   virtual bool fits(std::span<const Access> accesses, std::size_t launches) const = 0;
 
   // Between host memory of any kind, which has been read or written on return, and managed memory.

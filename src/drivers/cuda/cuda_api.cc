@@ -30,6 +30,7 @@ void find_base(Symbols& symbols, Api& api) {
   symbols.find(api.allocate, "cuMemAlloc_v2");
   symbols.find(api.free, "cuMemFree_v2");
   symbols.find(api.host_allocate, "cuMemHostAlloc");
+  symbols.find(api.host_pointer, "cuMemHostGetDevicePointer_v2");
   symbols.find(api.host_free, "cuMemFreeHost");
   symbols.find(api.stream_create, "cuStreamCreate");
   symbols.find(api.stream_destroy, "cuStreamDestroy_v2");

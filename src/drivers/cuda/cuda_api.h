@@ -56,6 +56,7 @@ inline constexpr int kGranularityMinimum = 0;        // CU_MEM_ALLOC_GRANULARITY
 inline constexpr unsigned kStreamNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventWithoutTiming = 2;   // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kHostPortable = 1;         // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kHostMapped = 2;           // CU_MEMHOSTALLOC_DEVICEMAP
 
 struct Location {  // CUmemLocation
   int type;
@@ -98,6 +99,7 @@ struct Api {
   Result (*allocate)(Pointer* pointer, std::size_t bytes) = nullptr;
   Result (*free)(Pointer pointer) = nullptr;
   Result (*host_allocate)(void** data, std::size_t bytes, unsigned flags) = nullptr;
+  Result (*host_pointer)(Pointer* pointer, void* data, unsigned flags) = nullptr;
   Result (*host_free)(void* data) = nullptr;
   Result (*stream_create)(Stream* stream, unsigned flags) = nullptr;
   Result (*stream_destroy)(Stream stream) = nullptr;

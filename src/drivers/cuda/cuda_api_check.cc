@@ -39,6 +39,7 @@ static_assert(kAttributePageableAccess == int{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMOR
 static_assert(kAllocationPinned == int{CU_MEM_ALLOCATION_TYPE_PINNED});
 static_assert(kLocationDevice == int{CU_MEM_LOCATION_TYPE_DEVICE});
 static_assert(kAccessReadWrite == int{CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+static_assert(kHostMapped == unsigned{CU_MEMHOSTALLOC_DEVICEMAP});
 static_assert(kGranularityMinimum == int{CU_MEM_ALLOC_GRANULARITY_MINIMUM});
 static_assert(kStreamNonBlocking == unsigned{CU_STREAM_NON_BLOCKING});
 static_assert(kEventWithoutTiming == unsigned{CU_EVENT_DISABLE_TIMING} && kHostPortable == CU_MEMHOSTALLOC_PORTABLE);
@@ -72,6 +73,7 @@ static_assert(Same<decltype(Api::memory_info), decltype(&cuMemGetInfo)>::value);
 static_assert(Same<decltype(Api::allocate), decltype(&cuMemAlloc)>::value);
 static_assert(Same<decltype(Api::free), decltype(&cuMemFree)>::value);
 static_assert(Same<decltype(Api::host_allocate), decltype(&cuMemHostAlloc)>::value);
+static_assert(Same<decltype(Api::host_pointer), decltype(&cuMemHostGetDevicePointer)>::value);
 static_assert(Same<decltype(Api::host_free), decltype(&cuMemFreeHost)>::value);
 static_assert(Same<decltype(Api::stream_create), decltype(&cuStreamCreate)>::value);
 static_assert(Same<decltype(Api::stream_destroy), decltype(&cuStreamDestroy)>::value);

@@ -71,6 +71,7 @@ void KernelStream::make() {
   check(api_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
   const cuda::Current current(api_, context_);
   check(api_.stream_create(&stream_, cuda::kStreamNonBlocking), "cuStreamCreate");
+  budget_bytes_ = runtime_->stats().budget_bytes;
   // A copy, and the one being read or written here, are a small part of device memory.
   const std::size_t blocks = options.device_memory / options.block_bytes;
   staging_bytes_ = std::min(kStagingBytesMax, std::max<std::size_t>(blocks / 4, 1) * options.block_bytes);
@@ -155,12 +156,12 @@ void KernelStream::launch(const CudaKernel& kernel, CudaGrid grid, std::span<con
 }
 
 bool KernelStream::fits(std::span<const Access> accesses, std::size_t launches) const {
-  const Options& options = runtime_->options();
+  const std::uint64_t block_bytes = runtime_->options().block_bytes;
   std::vector<std::pair<std::uintptr_t, std::uintptr_t>> blocks;  // first and last
   for (const Access& access : accesses) {
     if (access.bytes == 0) continue;
     const auto begin = reinterpret_cast<std::uintptr_t>(access.data);
-    blocks.emplace_back(begin / options.block_bytes, (begin + access.bytes - 1) / options.block_bytes);
+    blocks.emplace_back(begin / block_bytes, (begin + access.bytes - 1) / block_bytes);
   }
   std::sort(blocks.begin(), blocks.end());
   std::uint64_t count = 0;
@@ -171,7 +172,7 @@ bool KernelStream::fits(std::span<const Access> accesses, std::size_t launches) 
     count += last - from + 1;
     from = last + 1;
   }
-  return count * launches <= options.device_memory / options.block_bytes;
+  return count * launches <= budget_bytes_ / block_bytes;
 }
 
 void KernelStream::start_copy(Staging& staging, void* to, const void* from, std::size_t bytes, bool in) {

@@ -70,6 +70,7 @@ class KernelStream final : public CudaStream {
   cuda::Cublas cublas_;
   cuda::Cublas::Handle cublas_handle_ = nullptr;
   bool cublas_sought_ = false;
+  std::uint64_t budget_bytes_ = 0;  // of memory that launches may use at once
   std::size_t staging_bytes_ = 0;
   std::byte* pinned_ = nullptr;
   std::array<Staging, 2> staging_;
