@@ -101,8 +101,8 @@ add_library(cuda_soft SHARED ${soft_cuda})
 target_include_directories(cuda_soft PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(cuda_soft PRIVATE ebb_flags Threads::Threads)
 set_target_properties(cuda_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-# NVRTC, with this machine's compiler, and cuBLAS on that driver.
-foreach(library nvrtc cublas)
+# NVRTC, with this machine's compiler, cuBLAS on that driver, and what is asked of cuFile.
+foreach(library nvrtc cublas cufile)
   add_library(${library}_soft SHARED ${CMAKE_SOURCE_DIR}/tests/cuda/soft_${library}.cc)
   target_link_libraries(${library}_soft PRIVATE ebb_flags)
   set_target_properties(${library}_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -116,7 +116,7 @@ if(NOT TARGET ebb_array)
   list(FILTER cuda_tests EXCLUDE REGEX "/(array|fixed_runtime)_test\\.cc$")
 endif()
 ebb_gtest(cuda_test SOURCES ${cuda_tests} LIBRARIES $<TARGET_NAME_IF_EXISTS:ebb_array> ebb ebb_sim cuda_soft)
-add_dependencies(cuda_test nvrtc_soft cublas_soft)
+add_dependencies(cuda_test nvrtc_soft cublas_soft cufile_soft)
 math(EXPR cuda_fuzz_runs "${EBB_FUZZ_RUNS} / 5") # a run is larger than those of the core
 ebb_fuzzer(cuda_fuzz RUNS ${cuda_fuzz_runs} SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/device_fuzz.cc
            LIBRARIES ebb cuda_soft)
@@ -135,7 +135,8 @@ foreach(program cuda_test cuda_fuzz cuda_operations_test)
   if(TARGET ${program})
     target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>"
                                EBB_SOFT_NVRTC="$<TARGET_FILE:nvrtc_soft>"
-                               EBB_SOFT_CUBLAS="$<TARGET_FILE:cublas_soft>")
+                               EBB_SOFT_CUBLAS="$<TARGET_FILE:cublas_soft>"
+                               EBB_SOFT_CUFILE="$<TARGET_FILE:cufile_soft>")
   endif()
 endforeach()
 

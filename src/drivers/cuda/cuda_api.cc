@@ -20,6 +20,7 @@ void find_base(Symbols& symbols, Api& api) {
   symbols.find(api.device_count, "cuDeviceGetCount");
   symbols.find(api.device_get, "cuDeviceGet");
   symbols.find(api.device_name, "cuDeviceGetName");
+  symbols.find(api.device_memory, "cuDeviceTotalMem_v2");
   symbols.find(api.device_attribute, "cuDeviceGetAttribute");
   symbols.find(api.context_retain, "cuDevicePrimaryCtxRetain");
   symbols.find(api.context_release, "cuDevicePrimaryCtxRelease_v2");

@@ -45,18 +45,19 @@ enum : Result {
   kDriverMismatch = 803,
 };
 
-inline constexpr int kAttributeVirtualMemory = 102;  // CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-inline constexpr int kAttributePageableAccess = 88;  // CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
-inline constexpr int kAttributeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-inline constexpr int kAttributeMinor = 76;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
-inline constexpr int kAllocationPinned = 1;          // CU_MEM_ALLOCATION_TYPE_PINNED
-inline constexpr int kLocationDevice = 1;            // CU_MEM_LOCATION_TYPE_DEVICE
-inline constexpr int kAccessReadWrite = 3;           // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-inline constexpr int kGranularityMinimum = 0;        // CU_MEM_ALLOC_GRANULARITY_MINIMUM
-inline constexpr unsigned kStreamNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kEventWithoutTiming = 2;   // CU_EVENT_DISABLE_TIMING
-inline constexpr unsigned kHostPortable = 1;         // CU_MEMHOSTALLOC_PORTABLE
-inline constexpr unsigned kHostMapped = 2;           // CU_MEMHOSTALLOC_DEVICEMAP
+inline constexpr int kAttributeVirtualMemory = 102;   // CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+inline constexpr int kAttributePageableAccess = 88;   // CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
+inline constexpr int kAttributeHostPageTables = 100;  // …_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES
+inline constexpr int kAttributeMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr int kAttributeMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+inline constexpr int kAllocationPinned = 1;           // CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kLocationDevice = 1;             // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kAccessReadWrite = 3;            // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+inline constexpr int kGranularityMinimum = 0;         // CU_MEM_ALLOC_GRANULARITY_MINIMUM
+inline constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventWithoutTiming = 2;    // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kHostPortable = 1;          // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kHostMapped = 2;            // CU_MEMHOSTALLOC_DEVICEMAP
 
 struct Location {  // CUmemLocation
   int type;
@@ -89,6 +90,7 @@ struct Api {
   Result (*device_count)(int* count) = nullptr;
   Result (*device_get)(Device* device, int ordinal) = nullptr;
   Result (*device_name)(char* name, int bytes, Device device) = nullptr;
+  Result (*device_memory)(std::size_t* bytes, Device device) = nullptr;
   Result (*device_attribute)(int* value, int attribute, Device device) = nullptr;
   Result (*context_retain)(Context* context, Device device) = nullptr;
   Result (*context_release)(Device device) = nullptr;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "drivers/cuda/cuda_api.h"
+#include "drivers/cuda/same_function.h"
 
 #if defined(CUDA_VERSION) && CUDA_VERSION >= 12000  // other files are called cuda.h too
 namespace ebb::cuda {
@@ -33,6 +34,7 @@ static_assert(int{kDeviceUnavailable} == int{CUDA_ERROR_DEVICE_UNAVAILABLE});
 static_assert(int{kSystemNotReady} == int{CUDA_ERROR_SYSTEM_NOT_READY});
 static_assert(int{kDriverMismatch} == int{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH});
 static_assert(kAttributeVirtualMemory == int{CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED});
+static_assert(kAttributeHostPageTables == int{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES});
 static_assert(kAttributeMajor == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR});
 static_assert(kAttributeMinor == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR});
 static_assert(kAttributePageableAccess == int{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS});
@@ -44,18 +46,6 @@ static_assert(kGranularityMinimum == int{CU_MEM_ALLOC_GRANULARITY_MINIMUM});
 static_assert(kStreamNonBlocking == unsigned{CU_STREAM_NON_BLOCKING});
 static_assert(kEventWithoutTiming == unsigned{CU_EVENT_DISABLE_TIMING} && kHostPortable == CU_MEMHOSTALLOC_PORTABLE);
 
-// Ours against theirs: as many arguments, each of the same size, and of the same kind.
-template <typename Ours, typename Theirs>
-constexpr bool alike = sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> &&
-                       (std::is_integral_v<Ours> || std::is_enum_v<Ours>) ==
-                           (std::is_integral_v<Theirs> || std::is_enum_v<Theirs>);
-template <typename Ours, typename Theirs>
-struct Same : std::false_type {};
-template <typename R, typename... Ours, typename S, typename... Theirs>
-requires(sizeof...(Ours) == sizeof...(Theirs)) struct Same<R (*)(Ours...), S (*)(Theirs...)>
-    : std::bool_constant<alike<R, S> && (alike<Ours, Theirs> && ...)> {
-};
-
 static_assert(Same<decltype(Api::init), decltype(&cuInit)>::value);
 static_assert(Same<decltype(Api::driver_version), decltype(&cuDriverGetVersion)>::value);
 static_assert(Same<decltype(Api::error_name), decltype(&cuGetErrorName)>::value);
@@ -63,6 +53,7 @@ static_assert(Same<decltype(Api::error_string), decltype(&cuGetErrorString)>::va
 static_assert(Same<decltype(Api::device_count), decltype(&cuDeviceGetCount)>::value);
 static_assert(Same<decltype(Api::device_get), decltype(&cuDeviceGet)>::value);
 static_assert(Same<decltype(Api::device_name), decltype(&cuDeviceGetName)>::value);
+static_assert(Same<decltype(Api::device_memory), decltype(&cuDeviceTotalMem)>::value);
 static_assert(Same<decltype(Api::device_attribute), decltype(&cuDeviceGetAttribute)>::value);
 static_assert(Same<decltype(Api::context_retain), decltype(&cuDevicePrimaryCtxRetain)>::value);
 static_assert(Same<decltype(Api::context_release), decltype(&cuDevicePrimaryCtxRelease)>::value);

@@ -28,6 +28,7 @@ struct Machine {
   int devices = 1;
   int driver_version = 13000;
   bool virtual_memory = true;
+  bool pageable_access = false;
   std::size_t memory_bytes = std::size_t{256} << 20;
   std::size_t pinned_bytes = std::size_t{1} << 30;
   std::size_t granularity = std::size_t{64} << 10;
