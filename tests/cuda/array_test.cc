@@ -210,8 +210,10 @@ class CudaOperatorTest : public testing::TestWithParam<World> {
     options.block_bytes = 2 * kMiB;
     options.device_memory = 32 * options.block_bytes;
     options.memory = 64 * options.block_bytes;
-    options.cuda_library = Options().cuda_library;
-    options.nvrtc_library = options.cublas_library = "";
+    const Options found = options_from_environment();
+    options.cuda_library = found.cuda_library;
+    options.nvrtc_library = found.nvrtc_library;
+    options.cublas_library = found.cublas_library;
     try {
       runtime_ = DeviceRuntime::open(options);
       use_runtime(runtime_);
