@@ -117,13 +117,45 @@ TEST_F(CudaArrayTest, ProductsLargerThanGpuMemory) {
   });
 }
 
-TEST_F(CudaArrayTest, ReductionsAndWhatIsMadeOfThem) {
-  open(16, 64);
-  const auto x = [] { return normal({300, 500}, 3); };
-  expect_same([&] { return sum(x() * 2.0, {0}); });
-  expect_same([&] { return max(x(), {1}) + min(x()); });
-  expect_same([&] { return argmax(x(), 1); });
-  expect_same([&] { return mean(x().astype(DType::kF64)); });
+// Of whole numbers, so that sums are exact in whatever order: 1.2 MB where the GPU has 1 MiB.
+TEST_F(CudaArrayTest, ReductionsLargerThanGpuMemory) {
+  open(16, 64, true);
+  const auto x = [](DType dtype, Dims shape) {
+    const Array numbers = binary(Op::kRemainder, arange(0, 300000) * scalar_int(7919), full_int({}, 1009));
+    return numbers.astype(dtype).reshape(std::move(shape)).evaluate();
+  };
+  for (const Dims& shape : {Dims{300, 1000}, Dims{3, 100000}, Dims{100000, 3}, Dims{300000, 1}, Dims{30, 100, 100}}) {
+    SCOPED_TRACE(shape[0]);
+    for (const Dims& dims : {Dims{0}, Dims{1}, Dims{}}) {
+      const auto at = [&](const Dims& list) {
+        return list.empty() ? std::optional<int>() : std::optional<int>(list[0]);
+      };
+      EXPECT_GE(expect_same([&] { return sum(x(DType::kF32, shape) * 2.0, dims); }), 1u);
+      EXPECT_GE(expect_same([&] { return argmax(x(DType::kI32, shape), at(dims)); }), 1u);  // of equals the first
+    }
+  }
+  expect_same([&] { return argmin(where(x(DType::kF32, {600, 500}) > 1007.0, scalar(NAN), scalar(1.0)), 1); });
+  expect_same([&] { return max(x(DType::kF16, {600, 500}).transpose(), {1}) + min(x(DType::kF16, {600, 500}), {0}); });
+  expect_same([&] { return prod(x(DType::kI64, {600, 500}), {1}); });  // wraps
+  expect_same([&] {
+    return any(x(DType::kI32, {600, 500}) > 1000.0, {0}).astype(DType::kI32) +
+           all(x(DType::kI32, {600, 500}) > 3.0, {0}).astype(DType::kI32);
+  });
+  expect_same([&] { return sum(x(DType::kI32, {300, 10, 100}).slice(1, {1, 9, 3}), {0, 2}); });
+  const Array rows = softmax(normal({400, 700}, 3), 1);
+  for (const float total : sum(rows, {1}).to_vector<float>()) ASSERT_NEAR(total, 1.0F, 1e-5);
+}
+
+TEST_F(CudaArrayTest, WhatAReductionDoesNotFindThereItTakesFromHere) {
+  open(8, 64);
+  EXPECT_EQ(sum(zeros({0, 3}), {0}).to_vector<float>(), std::vector<float>(3, 0.0F));
+  // Down the columns of a transpose: a piece of few elements needs all of it.
+  const Array x = arange(0, 1e6, 1, DType::kF32).reshape({1000, 1000});
+  const Array total = sum(x.transpose().slice(0, {{}, {}, -1}) * 1.0);
+  const std::uint64_t before = array_stats().on_device;
+  total.evaluate();
+  EXPECT_EQ(array_stats().on_device, before);
+  EXPECT_EQ(total.to_vector<float>(), std::vector<float>(1, 499999500000.0F));
 }
 
 TEST_F(CudaArrayTest, BesideArraysOfTheHost) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "array/node.h"
+#include "array/pass/reduction.h"
 #include "array/pass/tiles.h"
 
 namespace ebb::array {
@@ -32,5 +33,13 @@ struct KernelSource {
 // `root` is an elementwise expression; what it needs from other passes has been evaluated. `result`: the shape, with
 // any strides, of where it is written.
 KernelSource generate(const NodePtr& root, const ShapePtr& result, Dialect dialect);
+
+// The reduction of `root` in CUDA C: `ebb_reduce` folds elements into accumulators, of which each result has one in
+// each of `chunks` tables. Arguments: the number of the first element, the count of threads, `layout`; of the elements
+// of this launch, how many a result has, and how many results lie side by side; `chunks`, and words from one table to
+// the next; the index of the first element of each result (more than 0: the accumulators have a value already); what an
+// accumulator begins with; the accumulators of the first result; operands as above. A thread takes every chunks-th
+// element of one result.
+KernelSource generate_reduce(Reduce kind, const NodePtr& root, const ReduceOrder& order);
 
 }  // namespace ebb::array
