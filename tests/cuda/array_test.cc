@@ -124,16 +124,13 @@ TEST_F(CudaArrayTest, ReductionsLargerThanGpuMemory) {
     const Array numbers = binary(Op::kRemainder, arange(0, 300000) * scalar_int(7919), full_int({}, 1009));
     return numbers.astype(dtype).reshape(std::move(shape)).evaluate();
   };
-  for (const Dims& shape : {Dims{300, 1000}, Dims{3, 100000}, Dims{100000, 3}, Dims{300000, 1}, Dims{30, 100, 100}}) {
+  for (const Dims& shape : {Dims{300, 1000}, Dims{3, 100000}, Dims{100000, 3}, Dims{300000, 1}}) {
     SCOPED_TRACE(shape[0]);
-    for (const Dims& dims : {Dims{0}, Dims{1}, Dims{}}) {
-      const auto at = [&](const Dims& list) {
-        return list.empty() ? std::optional<int>() : std::optional<int>(list[0]);
-      };
-      EXPECT_GE(expect_same([&] { return sum(x(DType::kF32, shape) * 2.0, dims); }), 1u);
-      EXPECT_GE(expect_same([&] { return argmax(x(DType::kI32, shape), at(dims)); }), 1u);  // of equals the first
-    }
+    for (const int d : {0, 1}) EXPECT_GE(expect_same([&] { return sum(x(DType::kF32, shape) * 2.0, {d}); }), 1u);
+    EXPECT_GE(expect_same([&] { return argmax(x(DType::kI32, shape), 1); }), 1u);  // of equals the first
   }
+  expect_same([&] { return sum(x(DType::kF32, {30, 100, 100}), {0, 2}); });
+  EXPECT_GE(expect_same([&] { return argmax(x(DType::kI32, {300, 1000})); }), 1u);
   expect_same([&] { return argmin(where(x(DType::kF32, {600, 500}) > 1007.0, scalar(NAN), scalar(1.0)), 1); });
   expect_same([&] { return max(x(DType::kF16, {600, 500}).transpose(), {1}) + min(x(DType::kF16, {600, 500}), {0}); });
   expect_same([&] { return prod(x(DType::kI64, {600, 500}), {1}); });  // wraps
