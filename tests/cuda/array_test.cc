@@ -217,6 +217,50 @@ TEST_F(CudaArrayTest, ALostGpuIsToldByEveryPass) {
   soft::reset();  // what was left to the driver
 }
 
+// Whatever call fails, and whether once or for good: a message or the right values, never wrong ones; and what is not
+// lost works on, and leaves nothing behind.
+TEST_F(CudaArrayTest, EveryCallMayFail) {
+  const auto program = [] {
+    const Array x = arange(0, 40000, 1, DType::kF32).evaluate();  // more than two blocks
+    const Array m = (x * 2.0 + 1.0).reshape({200, 200});
+    const float corner = matmul(m, m.transpose()).to_vector<float>()[1] / 1024;
+    return std::vector<double>{sum(m, {1}).to_vector<double>()[3], static_cast<double>(corner)};
+  };
+  const std::vector<double> wanted = program();
+  std::uint64_t calls = 1;
+  int told = 0, lost = 0;
+  for (std::uint64_t nth = 1; nth <= calls; nth += 1 + nth / 8) {
+    for (const int error : {cuda::kOutOfMemory, cuda::kUncorrectable}) {
+      SCOPED_TRACE("call " + std::to_string(nth) + " fails with " + std::to_string(error));
+      open(8, 32);
+      soft::fail_call(nth, error);
+      try {
+        EXPECT_EQ(program(), wanted);
+        calls = std::max(calls, soft::calls());
+      } catch (const Error& failure) {
+        EXPECT_NE(std::string(failure.what()), "");
+        ++told;
+      }
+      soft::fail_call(0, 0);
+      const bool is_lost = !runtime_->failure().empty();
+      lost += is_lost ? 1 : 0;
+      if (!is_lost) {
+        EXPECT_EQ(program(), wanted);
+      }
+      use_runtime(nullptr);
+      runtime_.reset();
+      for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
+      if (!is_lost) {
+        EXPECT_EQ(soft::live().total(), 0u);
+      }
+      soft::reset();
+    }
+  }
+  EXPECT_GT(calls, 100u);
+  EXPECT_GT(told, 10);
+  EXPECT_GT(lost, 10);
+}
+
 TEST_F(CudaArrayTest, WithoutCompilerTheRuntimeIsNotTaken) {
   soft::reset();
   Options options = gpu_options(8, 8);
