@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "drivers/cuda/cuda_api.h"
+#include "drivers/cuda/kernels/compiler.h"
 #include "ebb/cuda/stream.h"
 #include "gpu_program.h"
 #include "watched_runtime.h"
@@ -275,6 +276,21 @@ TEST_F(KernelStreamTest, AFailedStartIsToldAndLeavesItUsable) {
   EXPECT_EQ(from_gpu(y, 100), std::vector<float>(100, 12.0F));
   runtime_->deallocate(x);
   runtime_->deallocate(y);
+}
+
+// NVIDIA's own NVRTC, where it is installed: it needs no GPU.
+TEST(CudaCompiler, MakesMachineCodeWhereItKnowsTheGpu) {
+  cuda::Compiler compiler;
+  std::string reason;
+  if (cuda::Compiler::make(EBB_NVRTC, 90, compiler, reason) != Status::kOk) GTEST_SKIP() << reason;
+  EXPECT_EQ(compiler.compile(kScale).substr(1, 3), "ELF");
+  EXPECT_THROW(compiler.compile("extern \"C\" __global__ void f() { nonsense(); }"), Error);
+  // A GPU of the future: for its driver to compile.
+  ASSERT_EQ(cuda::Compiler::make(EBB_NVRTC, 990, compiler, reason), Status::kOk) << reason;
+  EXPECT_NE(compiler.compile(kScale).find(".target sm_"), std::string::npos);
+  // And one of the past.
+  EXPECT_EQ(cuda::Compiler::make(EBB_NVRTC, 20, compiler, reason), Status::kUnsupported);
+  EXPECT_NE(reason.find("compute capability 2.0"), std::string::npos) << reason;
 }
 
 }  // namespace
