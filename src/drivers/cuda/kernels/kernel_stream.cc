@@ -40,11 +40,12 @@ KernelStream::KernelStream(std::shared_ptr<DeviceRuntime> runtime)
 }
 
 KernelStream::~KernelStream() {
-  bool is_over = usable();
+  // A child has none of the driver's threads, and a lost GPU may still use its memory.
+  bool is_over = ::getpid() == process_;
   try {
     if (is_over) synchronize();
   } catch (const Error&) {
-    is_over = false;  // it hangs, or has just been lost
+    is_over = false;  // it hangs, or is lost
   }
   if (is_over) {
     release();
@@ -52,9 +53,6 @@ KernelStream::~KernelStream() {
     for (auto& [source, kernel] : kernels_) kernel->leave();
   }
 }
-
-// A child has none of the driver's threads, and a lost GPU may still use its memory.
-bool KernelStream::usable() const { return ::getpid() == process_ && runtime_->failure().empty(); }
 
 void KernelStream::make() {
   const Options& options = runtime_->options();
@@ -103,7 +101,7 @@ void KernelStream::release() {
 
 void KernelStream::check(cuda::Result result, const char* what) const {
   if (result == cuda::kSuccess) return;
-  const std::string failure = runtime_->failure();
+  const std::string failure = cuda::is_fatal(result) ? runtime_->failure() : "";
   if (!failure.empty()) throw Error(Status::kIoError, failure);
   const Status status = result == cuda::kOutOfMemory ? Status::kNoMemory : Status::kIoError;
   throw Error(status, std::string("the GPU refuses ") + what + ": " + api_.text(result));
@@ -179,12 +177,21 @@ void KernelStream::start_copy(Staging& staging, void* to, const void* from, std:
   const cuda::Current current(api_, context_);
   const Access access{in ? to : from, bytes, nullptr, 0, in, in};
   const Launch announced(*runtime_, stream_, op_of(in ? "copy in" : "copy out"), {&access, 1});
+  staging.is_open = true;
   if (in) {
     check(api_.copy_in(reinterpret_cast<cuda::Pointer>(to), staging.data, bytes, stream_), "cuMemcpyHtoDAsync");
   } else {
     check(api_.copy_out(staging.data, reinterpret_cast<cuda::Pointer>(from), bytes, stream_), "cuMemcpyDtoHAsync");
   }
   check(api_.event_record(staging.done, stream_), "cuEventRecord");
+  staging.is_open = false;
+}
+
+// Until no copy uses the buffer, also none that was started by a call that then failed.
+void KernelStream::wait(Staging& staging) {
+  if (staging.is_open) check(api_.event_record(staging.done, stream_), "cuEventRecord");
+  staging.is_open = false;
+  wait(staging.done);
 }
 
 void KernelStream::copy_in(void* to, std::span<const std::byte> from) {
@@ -194,7 +201,7 @@ void KernelStream::copy_in(void* to, std::span<const std::byte> from) {
   for (std::size_t at = 0, i = 0; at < from.size(); at += staging_bytes_, ++i) {
     Staging& staging = staging_[i % staging_.size()];
     const std::size_t bytes = std::min(staging_bytes_, from.size() - at);
-    wait(staging.done);
+    wait(staging);
     std::memcpy(staging.data, from.data() + at, bytes);
     start_copy(staging, target + at, nullptr, bytes, true);
   }
@@ -210,12 +217,12 @@ void KernelStream::copy_out(std::span<std::byte> to, const void* from) {
   for (std::size_t i = 0; i <= pieces; ++i) {
     if (i < pieces) {
       Staging& next = staging_[i % staging_.size()];
-      wait(next.done);
+      wait(next);
       start_copy(next, nullptr, source + i * staging_bytes_, bytes_of(i), false);
     }
     if (i == 0) continue;
-    const Staging& last = staging_[(i - 1) % staging_.size()];
-    wait(last.done);
+    Staging& last = staging_[(i - 1) % staging_.size()];
+    wait(last);
     std::memcpy(to.data() + (i - 1) * staging_bytes_, last.data, bytes_of(i - 1));
   }
 }

@@ -2,9 +2,10 @@
 // and retired at once: what it touches then stays until it is over, and the runtime keeps the order with its own
 // copies.
 //
-// Owned by whoever opened it. One lock guards it; it is held while a launch waits to be ready, never while the host
-// waits for the GPU, but for a staging buffer. A lost GPU, or a forked child, is asked for nothing any more: all is
-// left to the driver. Invariant: a compiled kernel that has been launched since the last synchronize() is in kernels_.
+// Owned by whoever opened it. One lock guards it: what is given by several threads is given one after the other, also
+// while a launch is being made ready, or a copy or synchronize() waits for the GPU. A lost GPU, or a forked child, is
+// asked for nothing any more: all is left to the driver. Invariant: a compiled kernel that has been launched since the
+// last synchronize() is in kernels_.
 #pragma once
 
 #include <array>
@@ -46,13 +47,14 @@ class KernelStream final : public CudaStream {
   struct Staging {
     std::byte* data = nullptr;
     cuda::Event done = nullptr;
+    bool is_open = false;  // the event could not be recorded behind the last copy yet
   };
 
   void make();
   void release();
-  bool usable() const;
   void check(cuda::Result result, const char* what) const;
   void wait(cuda::Event event) const;
+  void wait(Staging& staging);
   void start_copy(Staging& staging, void* to, const void* from, std::size_t bytes, bool in);
   bool find_cublas();
   bool make_tile(const CudaProduct& product, Tile& tile) const;
