@@ -13,7 +13,7 @@ if(NOT DNNL_INCLUDE_DIR OR NOT DNNL_LIBRARY)
   message(FATAL_ERROR "oneDNN is missing: install libdnnl-dev (Debian, Ubuntu), or run tools/bootstrap")
 endif()
 
-ebb_library(array DEPENDS base stream LIBRARIES ${HWY_LIBRARY})
+ebb_library(array DEPENDS base stream driver_cuda LIBRARIES ${HWY_LIBRARY})
 add_library(Ebbtide::array ALIAS ebb_array)
 target_include_directories(ebb_array SYSTEM PRIVATE ${HWY_INCLUDE_DIR} ${DNNL_INCLUDE_DIR})
 # Threads of oneDNN are those of OpenMP, which ThreadSanitizer does not understand: our own kernels serve there.

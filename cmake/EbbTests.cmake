@@ -80,15 +80,15 @@ foreach(scenario ${scenarios})
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(scenario.${scenario_name} PROPERTIES LABELS sim)
 endforeach()
-# Generated CUDA C is compiled where NVRTC is: PyTorch for CUDA brings it into its Python.
+# CUDA C is compiled where NVRTC is: PyTorch for CUDA brings it into its Python.
+set(nvrtc "")
+if(EBB_PYTHON)
+  cmake_path(GET EBB_PYTHON PARENT_PATH python_folder)
+  file(GLOB nvrtc ${python_folder}/../lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.*)
+  list(APPEND nvrtc "")
+  list(GET nvrtc 0 nvrtc)
+endif()
 if(TARGET array_test)
-  set(nvrtc "")
-  if(EBB_PYTHON)
-    cmake_path(GET EBB_PYTHON PARENT_PATH python_folder)
-    file(GLOB nvrtc ${python_folder}/../lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.*)
-    list(APPEND nvrtc "")
-    list(GET nvrtc 0 nvrtc)
-  endif()
   target_compile_definitions(array_test PRIVATE EBB_NVRTC="${nvrtc}")
   target_link_libraries(array_test PRIVATE ${CMAKE_DL_LIBS})
 endif()
@@ -101,16 +101,44 @@ add_library(cuda_soft SHARED ${soft_cuda})
 target_include_directories(cuda_soft PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(cuda_soft PRIVATE ebb_flags Threads::Threads)
 set_target_properties(cuda_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+# NVRTC, with this machine's compiler, cuBLAS on that driver, and what is asked of cuFile.
+foreach(library nvrtc cublas cufile)
+  add_library(${library}_soft SHARED ${CMAKE_SOURCE_DIR}/tests/cuda/soft_${library}.cc)
+  target_link_libraries(${library}_soft PRIVATE ebb_flags)
+  set_target_properties(${library}_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endforeach()
+target_compile_definitions(nvrtc_soft PRIVATE EBB_SOFT_CXX="${CMAKE_CXX_COMPILER}"
+                           EBB_SOFT_FOLDER="${CMAKE_BINARY_DIR}/tests/soft_nvrtc"
+                           EBB_SOFT_PRELUDE="${CMAKE_SOURCE_DIR}/tests/cuda/soft_prelude.h")
+target_link_libraries(cublas_soft PRIVATE cuda_soft)
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*_test.cc)
-ebb_gtest(cuda_test SOURCES ${cuda_tests} LIBRARIES ebb ebb_sim cuda_soft)
+if(NOT TARGET ebb_array)
+  list(FILTER cuda_tests EXCLUDE REGEX "/(array|fixed_runtime)_test\\.cc$")
+endif()
+ebb_gtest(cuda_test SOURCES ${cuda_tests} LIBRARIES $<TARGET_NAME_IF_EXISTS:ebb_array> ebb ebb_sim cuda_soft)
+add_dependencies(cuda_test nvrtc_soft cublas_soft cufile_soft)
+target_compile_definitions(cuda_test PRIVATE EBB_NVRTC="${nvrtc}")
 math(EXPR cuda_fuzz_runs "${EBB_FUZZ_RUNS} / 5") # a run is larger than those of the core
 ebb_fuzzer(cuda_fuzz RUNS ${cuda_fuzz_runs} SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/device_fuzz.cc
            LIBRARIES ebb cuda_soft)
 add_executable(gpu_bench ${CMAKE_SOURCE_DIR}/tests/cuda/gpu_bench.cc)
 target_link_libraries(gpu_bench PRIVATE ebb ebb_flags)
 set_target_properties(gpu_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(program cuda_test cuda_fuzz)
-  target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>")
+
+# The tests of arrays anywhere, with a GPU as the place of new ones.
+if(TARGET ebb_array)
+  ebb_gtest(cuda_operations_test SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/array_environment.cc
+            ${CMAKE_SOURCE_DIR}/src/array/test/operations_test.cc ${CMAKE_SOURCE_DIR}/src/array/test/reduce_test.cc
+            LIBRARIES ebb_array ebb cuda_soft)
+  add_dependencies(cuda_operations_test nvrtc_soft cublas_soft)
+endif()
+foreach(program cuda_test cuda_fuzz cuda_operations_test)
+  if(TARGET ${program})
+    target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>"
+                               EBB_SOFT_NVRTC="$<TARGET_FILE:nvrtc_soft>"
+                               EBB_SOFT_CUBLAS="$<TARGET_FILE:cublas_soft>"
+                               EBB_SOFT_CUFILE="$<TARGET_FILE:cufile_soft>")
+  endif()
 endforeach()
 
 # A device of PyTorch's on the same driver, for the tests of the adapter. Never installed.

@@ -39,6 +39,11 @@ Check check_processor();
 // checks_opencl.cc
 Check check_opencl();
 
+// checks_cuda.cc
+Check check_cuda();
+Check check_pinned_memory();
+Check check_gpudirect_storage();
+
 // checks_flash.cc
 Check check_io_uring();
 std::vector<Check> check_flash(const std::string& directory);

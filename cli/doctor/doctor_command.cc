@@ -47,8 +47,14 @@ std::vector<CheckTask> list_tasks(const std::string& flash, bool quick) {
                                single("memlock", "locked memory", check_locked_memory),
                                single("processor", "processor", check_processor),
                                single("io_uring", "io_uring", check_io_uring)};
-  tasks.push_back(CheckTask{"opencl", "OpenCL", kDriverLimit, Verdict::kWarning,
-                            [] { return std::vector<Check>{check_opencl()}; }});
+  const auto driver = [&](const char* id, const char* title, Check (*body)()) {
+    tasks.push_back(
+        CheckTask{id, title, kDriverLimit, Verdict::kWarning, [body] { return std::vector<Check>{body()}; }});
+  };
+  driver("opencl", "OpenCL", check_opencl);
+  driver("cuda", "CUDA", check_cuda);
+  driver("pinned_memory", "pinned memory", check_pinned_memory);
+  driver("gpudirect_storage", "GPUDirect Storage", check_gpudirect_storage);
   tasks.push_back(CheckTask{"flash_directory", "flash directory", kFlashLimit, Verdict::kBlocking,
                             [flash] { return check_flash(flash); }});
   const auto where_usable = [flash](Check (*body)(const std::string&)) {

@@ -68,7 +68,8 @@ class Array {
   // evaluate(), data(), item(), views, or a write to memory that is still read. If a launch fails, the stream tells so,
   // and the array is lazy again.
   const Array& evaluate(Stream& stream) const;
-  // The first element, after evaluate(); elements are strides() apart. Owned by the array and its views.
+  // The first element, after evaluate(); elements are strides() apart. Owned by the array and its views. Throws
+  // Error(kInvalid) for an array on a GPU.
   const void* data() const;
   template <typename T>
   const T* data_as() const {
@@ -149,7 +150,8 @@ std::vector<T> Array::to_vector() const {
 // ---- memory and caches
 
 // New arrays get their memory from `runtime` (null: from malloc again). Arrays that exist keep theirs, and keep their
-// runtime alive.
+// runtime alive. With a DeviceRuntime they lie on its GPU, and passes run there (docs/cuda.md, "Arrays"): data()
+// throws, to_vector() copies; throws Error(kUnsupported) with the remedy where there is no compiler for kernels.
 void use_runtime(std::shared_ptr<Runtime> runtime);
 // Elementwise passes over at least `elements_min` elements run on this OpenCL device (ebb/opencl/device.h) where it
 // gives the bits of the CPU in arithmetic, comparisons and conversions, and the bounds of docs/array.md in functions;
@@ -170,7 +172,7 @@ struct ArrayStats {
   std::uint64_t passes = 0;     // passes over data since the start of the process
   std::uint64_t operators = 0;  // elementwise operators that ran in them
   std::uint64_t forced = 0;     // evaluations because an expression had reached a limit
-  std::uint64_t on_device = 0;  // of those passes: on an OpenCL device
+  std::uint64_t on_device = 0;  // of those passes: on an OpenCL device or a GPU
 };
 ArrayStats array_stats();
 

@@ -52,6 +52,8 @@ class DeviceRuntime : public Runtime {
   virtual void synchronize() = 0;
   // Why the GPU is lost, or a launch had to be refused where it could not be thrown; empty while all is well.
   virtual std::string failure() const = 0;
+  // What it was opened with, sizes filled in.
+  virtual const Options& options() const = 0;
 };
 
 }  // namespace ebb

@@ -45,11 +45,15 @@ struct Options {
   bool device_strict = false;
   // The CUDA driver's library.
   std::string cuda_library = "libcuda.so.1";
+  // NVRTC and cuBLAS, for kernels and arrays on a GPU (include/ebb/cuda/stream.h). Empty: where the loader finds one.
+  std::string nvrtc_library{};
+  std::string cublas_library{};
 };
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
 // EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_RECORD, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER,
-// EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY. Throws Error(kInvalid) naming the variable.
+// EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws
+// Error(kInvalid) naming the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

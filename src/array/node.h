@@ -50,6 +50,7 @@ struct Node {
   bool is_leaf() const { return ready.load(std::memory_order_acquire); }
   // Whether an expression reads its memory instead of going on to its inputs.
   bool is_operand() const { return is_leaf() || kind != Kind::kElementwise || placed.load(std::memory_order_acquire); }
+  bool is_on_device() const { return is_leaf() && storage != nullptr && storage->device != nullptr; }
   DType dtype() const { return shape->dtype; }
   const std::byte* data() const {
     return kind == Kind::kScalar ? scalar.data()

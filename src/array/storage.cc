@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -28,6 +29,7 @@ struct Heap {
   std::multimap<std::size_t, void*> free;
   std::size_t free_bytes = 0;
   std::shared_ptr<Runtime> runtime;
+  std::shared_ptr<CudaStream> device;  // of the runtime, if that is one of a GPU
 
   void* allocate(std::size_t bytes) {
     const std::size_t size = rounded(bytes);
@@ -63,6 +65,8 @@ struct Heap {
   }
 };
 
+thread_local int t_on_host = 0;
+
 Heap& heap() {
   static auto* const instance = new Heap;
   return *instance;
@@ -82,10 +86,28 @@ Storage::~Storage() {
 StoragePtr allocate_storage(std::size_t bytes) {
   auto storage = std::make_shared<Storage>();
   if (bytes == 0) bytes = 1;
-  auto runtime = current_runtime();
+  std::shared_ptr<Runtime> runtime;
+  {
+    std::lock_guard lock(heap().mutex);
+    if (heap().device == nullptr || t_on_host == 0) runtime = heap().runtime;
+    if (runtime != nullptr) storage->device = heap().device;
+  }
   storage->data = runtime ? runtime->allocate(bytes) : heap().allocate(bytes);
   storage->bytes = bytes;
   storage->runtime = std::move(runtime);
+  return storage;
+}
+
+StoragePtr allocate_storage(std::size_t bytes, const std::shared_ptr<CudaStream>& device) {
+  if (device == nullptr) {
+    const OnHost scope;
+    return allocate_storage(bytes);
+  }
+  auto storage = std::make_shared<Storage>();
+  storage->bytes = std::max<std::size_t>(bytes, 1);
+  storage->data = device->runtime()->allocate(storage->bytes);
+  storage->runtime = device->runtime();
+  storage->device = device;
   return storage;
 }
 
@@ -97,17 +119,24 @@ StoragePtr adopt_storage(void* data, std::size_t bytes, std::shared_ptr<void> ow
   return storage;
 }
 
-std::shared_ptr<Runtime> current_runtime() {
+std::shared_ptr<CudaStream> current_device() {
+  if (t_on_host > 0) return nullptr;
   std::lock_guard lock(heap().mutex);
-  return heap().runtime;
+  return heap().device;
 }
+
+OnHost::OnHost() { ++t_on_host; }
+OnHost::~OnHost() { --t_on_host; }
 
 }  // namespace array
 
 void use_runtime(std::shared_ptr<Runtime> runtime) {
+  auto gpu = std::dynamic_pointer_cast<DeviceRuntime>(runtime);
+  std::shared_ptr<CudaStream> device = gpu != nullptr ? CudaStream::open(std::move(gpu)) : nullptr;
   auto& heap = array::heap();
-  std::lock_guard lock(heap.mutex);
-  heap.runtime.swap(runtime);  // the old one is destroyed by the caller, without the lock
+  const std::lock_guard lock(heap.mutex);
+  heap.runtime.swap(runtime);  // the old ones are destroyed by the caller, without the lock
+  heap.device.swap(device);
 }
 
 }  // namespace ebb

@@ -102,6 +102,8 @@ Options options_from_environment() {
   read_number("EBB_DEVICE", options.device);
   read_switch("EBB_DEVICE_STRICT", options.device_strict);
   read_text("EBB_CUDA_LIBRARY", options.cuda_library);
+  read_text("EBB_NVRTC_LIBRARY", options.nvrtc_library);
+  read_text("EBB_CUBLAS_LIBRARY", options.cublas_library);
   if (const char* flash = variable("EBB_FLASH"); flash != nullptr) parse_flash(flash, options);
   return options;
 }

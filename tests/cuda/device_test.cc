@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/probe/cuda_probe.h"
+#include "drivers/cuda/probe/cufile_probe.h"
 #include "ebb/units.h"
 #include "soft/soft_driver.h"
 
@@ -240,6 +242,57 @@ TEST_F(CudaOpenTest, NoPinnedMemory) {
   machine.pinned_bytes = 4096;
   soft::reset(machine);
   says(refusal(Status::kNoMemory), "--memory");
+}
+
+// What `ebb doctor` tells.
+TEST(CudaProbe, TellsWhatThereIs) {
+  soft::Machine machine;
+  machine.devices = 2;
+  machine.virtual_memory = false;
+  machine.pageable_access = true;
+  soft::reset(machine);
+  cuda::CudaFacts facts;
+  std::string reason;
+  ASSERT_EQ(cuda::probe(EBB_SOFT_CUDA, facts, reason), Status::kOk) << reason;
+  ASSERT_EQ(facts.gpus.size(), 2u);
+  EXPECT_EQ(facts.version, 13000);
+  EXPECT_EQ(facts.gpus[1].name, "software device");
+  EXPECT_EQ(facts.gpus[1].memory_bytes, machine.memory_bytes);
+  EXPECT_EQ(facts.gpus[1].capability, 90);
+  EXPECT_FALSE(facts.gpus[1].virtual_memory);
+  EXPECT_TRUE(facts.gpus[1].pageable_access);
+  EXPECT_FALSE(facts.gpus[1].host_page_tables);
+  soft::reset();
+  soft::fail_call(1, cuda::kUncorrectable, "cuDeviceTotalMem");
+  EXPECT_EQ(cuda::probe(EBB_SOFT_CUDA, facts, reason), Status::kIoError);
+  EXPECT_NE(reason.find("CUDA_ERROR_ECC_UNCORRECTABLE"), std::string::npos) << reason;
+  EXPECT_EQ(cuda::probe("libcuda_of_nobody.so.1", facts, reason), Status::kUnsupported);
+}
+
+TEST(CudaProbe, PinsAndLetsGo) {
+  soft::reset();
+  std::string reason;
+  EXPECT_EQ(cuda::probe_pinning(EBB_SOFT_CUDA, kMiB, reason), Status::kOk) << reason;
+  EXPECT_EQ(cuda::probe_pinning(EBB_SOFT_CUDA, 2 * kGiB, reason), Status::kIoError);
+  EXPECT_NE(reason.find("2.00 GiB of host memory cannot be pinned"), std::string::npos) << reason;
+  EXPECT_EQ(soft::live().total(), 0u);
+}
+
+TEST(CufileProbe, OpensAsksAndCloses) {
+  cuda::CufileFacts facts;
+  std::string reason;
+  ASSERT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kOk) << reason;
+  EXPECT_EQ(facts.driver_major, 2u);
+  EXPECT_EQ(facts.driver_minor, 17u);
+  EXPECT_TRUE(facts.nvme && facts.compatible);
+  EXPECT_FALSE(facts.nvme_p2p);
+  // It can be opened once at a time: the first was closed. The third does not start.
+  EXPECT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kOk) << reason;
+  EXPECT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kIoError);
+  EXPECT_NE(reason.find("cuFile error 5001"), std::string::npos) << reason;
+  EXPECT_EQ(cuda::probe_cufile("libcufile_of_nobody.so", facts, reason), Status::kUnsupported);
+  EXPECT_EQ(cuda::probe_cufile("libc.so.6", facts, reason), Status::kUnsupported);
+  EXPECT_NE(reason.find("lacks cuFileDriverOpen"), std::string::npos) << reason;
 }
 
 }  // namespace

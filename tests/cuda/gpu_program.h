@@ -30,12 +30,14 @@ inline Options gpu_options(std::uint32_t frames, std::uint32_t host, const std::
   parse_flash("/tmp:" + flash_size, options);
   options.policy = "window";
   options.cuda_library = EBB_SOFT_CUDA;
+  options.nvrtc_library = EBB_SOFT_NVRTC;
+  options.cublas_library = EBB_SOFT_CUBLAS;
   options.flash_driver = "threads";  // whose order ThreadSanitizer sees
   return options;
 }
 
 // One thing that a kernel touches.
-struct Use {
+struct KernelUse {
   void* data = nullptr;
   std::size_t bytes = 0;
   bool write = false;
@@ -43,11 +45,11 @@ struct Use {
 };
 
 // Announces, starts, retires. Returns the driver's answer to the start.
-inline int run_kernel(DeviceRuntime& runtime, void* stream, std::uint64_t op, const std::vector<Use>& uses,
+inline int run_kernel(DeviceRuntime& runtime, void* stream, std::uint64_t op, const std::vector<KernelUse>& uses,
                       std::function<void()> body) {
   std::vector<Access> accesses;
   std::vector<soft::Touch> touches;
-  for (const Use& use : uses) {
+  for (const KernelUse& use : uses) {
     Access access;
     access.data = use.data;
     access.bytes = use.bytes;

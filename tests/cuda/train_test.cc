@@ -71,7 +71,7 @@ class Place {
   virtual ~Place() = default;
   virtual float* make(std::size_t bytes) = 0;
   virtual void drop(float* data) = 0;
-  virtual void run(std::uint64_t op, const std::vector<Use>& uses, std::function<void()> body) = 0;
+  virtual void run(std::uint64_t op, const std::vector<KernelUse>& uses, std::function<void()> body) = 0;
   virtual void step() {}
   virtual void finish() {}
 };
@@ -80,7 +80,7 @@ class Plain final : public Place {
  public:
   float* make(std::size_t bytes) override { return static_cast<float*>(std::malloc(bytes)); }
   void drop(float* data) override { std::free(data); }
-  void run(std::uint64_t, const std::vector<Use>&, std::function<void()> body) override { body(); }
+  void run(std::uint64_t, const std::vector<KernelUse>&, std::function<void()> body) override { body(); }
 };
 
 class OnDevice final : public Place {
@@ -88,7 +88,7 @@ class OnDevice final : public Place {
   OnDevice(DeviceRuntime& runtime, void* stream) : runtime_(runtime), stream_(stream) {}
   float* make(std::size_t bytes) override { return static_cast<float*>(runtime_.allocate(bytes)); }
   void drop(float* data) override { runtime_.deallocate_on(data, stream_); }
-  void run(std::uint64_t op, const std::vector<Use>& uses, std::function<void()> body) override {
+  void run(std::uint64_t op, const std::vector<KernelUse>& uses, std::function<void()> body) override {
     ASSERT_EQ(run_kernel(runtime_, stream_, op, uses, std::move(body)), 0);
   }
   void step() override { runtime_.step(); }

@@ -14,49 +14,18 @@ namespace ebb::opencl_test {
 namespace {
 
 using array_test::all_of;
+using array_test::Bound;
+using array_test::kBounds;
 using array_test::KeepLimits;
+using array_test::kExactBinary;
+using array_test::kExactUnary;
+using array_test::kOurUlps;
 using array_test::random_shape;
 using array_test::random_view;
+using array_test::same_value;
 using array_test::takes;
-
-constexpr Op kExactUnary[] = {Op::kNegative, Op::kAbs,     Op::kSign,       Op::kSquare,    Op::kSqrt,  Op::kReciprocal,
-                              Op::kFloor,    Op::kCeil,    Op::kTrunc,      Op::kRound,     Op::kIsNan, Op::kIsInf,
-                              Op::kIsFinite, Op::kSignBit, Op::kLogicalNot, Op::kBitwiseNot};
-constexpr Op kExactBinary[] = {Op::kAdd,         Op::kSubtract,  Op::kMultiply,   Op::kDivide,    Op::kFloorDivide,
-                               Op::kRemainder,   Op::kMaximum,   Op::kMinimum,    Op::kCopySign,  Op::kNextAfter,
-                               Op::kBitwiseAnd,  Op::kBitwiseOr, Op::kBitwiseXor, Op::kShiftLeft, Op::kShiftRight,
-                               Op::kEqual,       Op::kNotEqual,  Op::kLess,       Op::kLessEqual, Op::kGreater,
-                               Op::kGreaterEqual};
-
-// Random values with what is special among them.
-Array values(Rng& rng, std::int64_t count, DType dtype) {
-  std::vector<double> list(static_cast<std::size_t>(count));
-  const double special[] = {0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-40, INFINITY, -INFINITY, NAN, 3e38, 64.0, 7.0};
-  for (double& value : list) {
-    value = rng.chance(1, 2) ? special[rng.below(std::size(special))] : array_test::random_value(rng) * 7;
-    if (is_integer(dtype)) value = std::isfinite(value) ? std::trunc(value) : -9.0;
-  }
-  return from_memory(list.data(), {count}, DType::kF64).astype(dtype).evaluate();
-}
-
-bool same_value(const std::byte* a, const std::byte* b, DType dtype) {
-  if (std::memcmp(a, b, size_of(dtype)) == 0) return true;
-  if (dtype == DType::kF64) {
-    double x, y;
-    std::memcpy(&x, a, 8), std::memcpy(&y, b, 8);
-    return x != x && y != y;
-  }
-  if (dtype == DType::kF32) {
-    float x, y;
-    std::memcpy(&x, a, 4), std::memcpy(&y, b, 4);
-    return x != x && y != y;
-  }
-  if (!is_float(dtype)) return false;
-  std::uint16_t x, y;
-  std::memcpy(&x, a, 2), std::memcpy(&y, b, 2);
-  const std::uint16_t infinity = dtype == DType::kF16 ? 0x7C00 : 0x7F80;
-  return (x & 0x7FFF) > infinity && (y & 0x7FFF) > infinity;
-}
+using array_test::ulps_between;
+using array_test::values;
 
 class OpenClOperators : public OpenClTest {
  protected:
@@ -108,23 +77,11 @@ TEST_F(OpenClOperators, ExactOperatorsGiveTheSameBits) {
     const auto dtype = static_cast<DType>(type);
     if (dtype == DType::kF64 && !info().has_f64) continue;
     SCOPED_TRACE(std::string(name(dtype)) + " on " + info().name);
-    std::vector<Op> ops;
-    std::vector<Array> results;
-    Rng rng(static_cast<std::uint64_t>(dtype) + 1);
-    std::vector<Op> candidates(std::begin(kExactUnary), std::end(kExactUnary));
-    candidates.insert(candidates.end(), std::begin(kExactBinary), std::end(kExactBinary));
-    if (is_integer(dtype)) candidates.push_back(Op::kPow);
-    for (Op op : candidates) {
+    const auto test = array_test::exact_operators(dtype, [&](Op op) {
       const bool rounds = op == Op::kDivide || op == Op::kSqrt || op == Op::kReciprocal;
-      if (takes(op, dtype) && (!rounds || dtype == DType::kF64 || info().exact_divide)) ops.push_back(op);
-    }
-    const auto count = static_cast<std::int64_t>(ops.size());
-    const Array x = values(rng, count * 200, dtype), y = values(rng, count * 200, dtype);
-    for (Op op : ops) results.push_back(op <= Op::kBitwiseNot ? unary(op, x) : binary(op, x, y));
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(count) * 200);
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i) % count;
-    const Array selector = from_vector(numbers, {count * 200});
-    expect_same(all_of(results, selector, dtype), ops);
+      return !rounds || dtype == DType::kF64 || info().exact_divide;
+    });
+    expect_same(test.all, test.ops);
   }
 }
 
@@ -156,50 +113,11 @@ TEST_F(OpenClOperators, ViewsAndBroadcastsAreReadWhereTheyLie) {
   }
 }
 
-// Functions of the device's library may err by what OpenCL 1.2 allows (section 7.4), ours by 4 units in the last place.
-struct Bound {
-  Op op;
-  double low, high, ulps;
-};
-constexpr Bound kBounds[] = {
-    {Op::kExp, -20, 20, 3},      {Op::kExp2, -20, 20, 3},    {Op::kExpm1, -3, 3, 3},     {Op::kLog, 0.01, 100, 3},
-    {Op::kLog2, 0.01, 100, 3},   {Op::kLog10, 0.01, 100, 3}, {Op::kLog1p, -0.5, 100, 2}, {Op::kSin, -10, 10, 4},
-    {Op::kCos, -10, 10, 4},      {Op::kTan, -1.5, 1.5, 5},   {Op::kAsin, -1, 1, 4},      {Op::kAcos, -1, 1, 4},
-    {Op::kAtan, -10, 10, 5},     {Op::kSinh, -5, 5, 4},      {Op::kCosh, -5, 5, 4},      {Op::kTanh, -5, 5, 5},
-    {Op::kAsinh, -10, 10, 4},    {Op::kAcosh, 1, 10, 4},     {Op::kAtanh, -0.9, 0.9, 5}, {Op::kErf, -3, 3, 16},
-    {Op::kSigmoid, -10, 10, 6},  {Op::kPow, 0.1, 5, 16},     {Op::kAtan2, 0.1, 10, 6},   {Op::kHypot, 0.1, 10, 4},
-    {Op::kLogAddExp, 0.5, 10, 4}};
-constexpr double kOurUlps = 4;
-
-template <typename T>
-double ulps_between(T a, T b) {
-  if (a == b || (a != a && b != b)) return 0;
-  const T size = std::max(std::abs(a), std::abs(b));
-  return std::abs(static_cast<double>(a) - static_cast<double>(b)) /
-         static_cast<double>(std::nextafter(size, std::numeric_limits<T>::infinity()) - size);
-}
-
 template <typename T>
 void OpenClOperators::check_functions() {
-  constexpr std::int64_t kEach = 500;
-  const std::int64_t count = static_cast<std::int64_t>(std::size(kBounds));
-  Rng rng(sizeof(T));
-  std::vector<T> numbers;
-  std::vector<std::int64_t> selected;
-  for (std::int64_t i = 0; i < count * kEach; ++i) {
-    const Bound& bound = kBounds[i % count];
-    const double unit = (array_test::random_value(rng) + 10) / 20;
-    numbers.push_back(static_cast<T>(bound.low + (bound.high - bound.low) * unit));
-    selected.push_back(i % count);
-  }
-  const Array x = from_vector(numbers, {count * kEach});
-  std::vector<Array> results;
-  const Array y = x * static_cast<T>(0.75);
-  y.evaluate();
-  for (const Bound& bound : kBounds) {
-    results.push_back(bound.op <= Op::kBitwiseNot ? unary(bound.op, x) : binary(bound.op, x, y));
-  }
-  const Array all = all_of(results, from_vector(selected, {count * kEach}), dtype_of<T>());
+  const auto test = array_test::functions<T>();
+  const std::vector<T>& numbers = test.numbers;
+  const Array& all = test.all;
   const std::vector<std::byte> bytes = on_device(all);
   std::vector<T> got(numbers.size());
   std::memcpy(got.data(), bytes.data(), bytes.size());

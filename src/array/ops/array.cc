@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "array/node.h"
-#include "array/pass/pass.h"
+#include "array/pass/evaluate.h"
 
 namespace ebb {
 namespace {
@@ -29,7 +29,13 @@ const Array& Array::evaluate() const {
   return *this;
 }
 
-const void* Array::data() const { return array::ready_node(*this).data(); }
+const void* Array::data() const {
+  const array::Node& node = array::ready_node(*this);
+  if (node.is_on_device()) {
+    array::invalid("data", "the array lies on a GPU, where this process cannot look; to_vector() or item() copy it");
+  }
+  return node.data();
+}
 
 void Array::require_type(DType dtype) const {
   if (dtype != this->dtype()) {
@@ -39,8 +45,13 @@ void Array::require_type(DType dtype) const {
 
 void Array::copy_out(DType dtype, void* out) const {
   const Array converted = astype(dtype).contiguous().evaluate();
-  if (converted.size() > 0) {
-    std::memcpy(out, converted.data(), static_cast<std::size_t>(converted.size()) * size_of(dtype));
+  const array::Node& node = *converted.node();
+  const auto bytes = static_cast<std::size_t>(converted.size()) * size_of(dtype);
+  if (bytes == 0) return;
+  if (node.is_on_device()) {
+    node.storage->device->copy_out({static_cast<std::byte*>(out), bytes}, node.data());
+  } else {
+    std::memcpy(out, node.data(), bytes);
   }
 }
 
@@ -77,8 +88,7 @@ Array Array::copy() const {
   const auto shape = array::intern("copy", dtype(), this->shape());
   const auto node = array::new_memory(shape);
   std::lock_guard lock(array::evaluation_mutex());
-  array::run(array::make_elementwise_pass(array::combine(node_),
-                                          {static_cast<std::byte*>(node->storage->data), shape, node->storage.get()}));
+  array::write(node_, {static_cast<std::byte*>(node->storage->data), shape, node->storage.get()});
   return array::wrap(node);
 }
 
@@ -105,7 +115,7 @@ void Array::assign(const Array& value) {
   if (source.node()->storage == node_->storage) source = source.copy();
   std::lock_guard lock(array::evaluation_mutex());
   auto* const data = const_cast<std::byte*>(node_->data());
-  array::run(array::make_elementwise_pass(array::combine(source.node()), {data, node_->shape, node_->storage.get()}));
+  array::write(source.node(), {data, node_->shape, node_->storage.get()});
 }
 
 }  // namespace ebb

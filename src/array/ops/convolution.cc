@@ -1,6 +1,7 @@
 // conv2d: oneDNN's convolution where it is built in, else loops that are plain and slow.
 #include <cstring>
 
+#include "array/cuda/placement.h"
 #include "array/executor.h"
 #include "array/node.h"
 
@@ -118,7 +119,9 @@ void convolve(const Array& input, const Array& weight, const Array& result, cons
 
 }  // namespace
 
-Array conv2d(const Array& input, const Array& weight, const Array* bias, const Conv2d& options) {
+namespace {
+
+Array conv2d_here(const Array& input, const Array& weight, const Array* bias, const Conv2d& options) {
   const Sizes s = checked(input, weight, bias, options);
   const DType type = promote(input.dtype(), weight.dtype());
   if (!is_float(type) || type == DType::kF64) invalid("conv2d", std::string("computes in float32, not ") + name(type));
@@ -130,6 +133,18 @@ Array conv2d(const Array& input, const Array& weight, const Array* bias, const C
   convolve(x, k, result, s, options);
   if (bias == nullptr) return result.astype(type);
   return (result + bias->astype(DType::kF32).reshape({s.o, 1, 1})).astype(type);
+}
+
+}  // namespace
+
+Array conv2d(const Array& input, const Array& weight, const Array* bias, const Conv2d& options) {
+  if (bias == nullptr) {
+    return array::run_on_host([&](const Array& x, const Array& k) { return conv2d_here(x, k, nullptr, options); },
+                              input, weight);
+  }
+  return array::run_on_host(
+      [&](const Array& x, const Array& k, const Array& b) { return conv2d_here(x, k, &b, options); }, input, weight,
+      *bias);
 }
 
 }  // namespace ebb

@@ -2,9 +2,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "array/cuda/placement.h"
 #include "array/executor.h"
 #include "array/node.h"
-#include "array/pass/pass.h"
+#include "array/pass/evaluate.h"
 
 namespace ebb {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::int64_t kTaskElements = 1 << 16;
 
 // Fills a new f64 array by `value(i)` and converts it.
 template <typename Value>
-Array generate(const char* who, std::int64_t count, DType dtype, const Value& value) {
+Array generate_here(const char* who, std::int64_t count, DType dtype, const Value& value) {
   const NodePtr node = array::new_memory(array::intern(who, DType::kF64, {count}));
   auto* const out = static_cast<double*>(node->storage->data);
   array::run_tasks((count + kTaskElements - 1) / kTaskElements, [&](std::int64_t task) {
@@ -26,12 +27,16 @@ Array generate(const char* who, std::int64_t count, DType dtype, const Value& va
   return array::wrap(node).astype(dtype);
 }
 
+template <typename Value>
+Array generate(const char* who, std::int64_t count, DType dtype, const Value& value) {
+  return array::run_on_host([&] { return generate_here(who, count, dtype, value); });
+}
+
 Array filled(const char* who, const Dims& shape, NodePtr scalar) {
   const auto info = array::intern(who, scalar->dtype(), shape);
   const NodePtr node = array::new_memory(info);
   std::lock_guard lock(array::evaluation_mutex());
-  array::run(array::make_elementwise_pass(array::combine(scalar),
-                                          {static_cast<std::byte*>(node->storage->data), info, node->storage.get()}));
+  array::write(scalar, {static_cast<std::byte*>(node->storage->data), info, node->storage.get()});
   return array::wrap(node);
 }
 
@@ -82,7 +87,7 @@ Array eye(std::int64_t rows, std::int64_t columns, std::int64_t offset, DType dt
 Array from_memory(const void* data, const Dims& shape, DType dtype) {
   Array result = empty(shape, dtype);
   const auto bytes = static_cast<std::size_t>(result.size()) * size_of(dtype);
-  if (bytes > 0) std::memcpy(result.node()->storage->data, data, bytes);
+  array::write_bytes(*result.node()->storage, data, bytes);
   return result;
 }
 

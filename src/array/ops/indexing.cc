@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "array/executor.h"
-#include "array/node.h"
+#include "array/cuda/placement.h"
 
 namespace ebb {
 namespace {
@@ -39,9 +38,7 @@ std::vector<std::int64_t> positions(const char* who, const Array& indices, std::
   return result;
 }
 
-}  // namespace
-
-Array take(const Array& a, const Array& indices, int dim) {
+Array take_here(const Array& a, const Array& indices, int dim) {
   const int d = array::checked_dim("take", dim, a.rank());
   if (indices.rank() != 1) invalid("take", "indices must have one dimension, not " + std::to_string(indices.rank()));
   const auto chosen = positions("take", indices, a.size(d));
@@ -63,7 +60,7 @@ Array take(const Array& a, const Array& indices, int dim) {
   return result;
 }
 
-Array take_along(const Array& a, const Array& indices, int dim) {
+Array take_along_here(const Array& a, const Array& indices, int dim) {
   const int d = array::checked_dim("take_along_axis", dim, a.rank());
   if (indices.rank() != a.rank()) invalid("take_along_axis", "indices must have as many dimensions as the array");
   Dims sizes = array::broadcast_shapes(
@@ -98,7 +95,7 @@ Array take_along(const Array& a, const Array& indices, int dim) {
   return result.permute(back);
 }
 
-Array scatter(const Array& a, const Array& indices, const Array& updates, int dim, bool add) {
+Array scatter_here(const Array& a, const Array& indices, const Array& updates, int dim, bool add) {
   const int d = array::checked_dim("scatter", dim, a.rank());
   if (indices.rank() != 1) invalid("scatter", "indices must have one dimension");
   const auto chosen = positions("scatter", indices, a.size(d));
@@ -123,6 +120,22 @@ Array scatter(const Array& a, const Array& indices, const Array& updates, int di
     row.assign(row + values.select(d, static_cast<std::int64_t>(i)));
   }
   return result;
+}
+
+}  // namespace
+
+Array take(const Array& a, const Array& indices, int dim) {
+  return array::run_on_host([=](const Array& x, const Array& at) { return take_here(x, at, dim); }, a, indices);
+}
+
+Array take_along(const Array& a, const Array& indices, int dim) {
+  return array::run_on_host([=](const Array& x, const Array& at) { return take_along_here(x, at, dim); }, a, indices);
+}
+
+Array scatter(const Array& a, const Array& indices, const Array& updates, int dim, bool add) {
+  return array::run_on_host(
+      [=](const Array& x, const Array& at, const Array& values) { return scatter_here(x, at, values, dim, add); }, a,
+      indices, updates);
 }
 
 Array concatenate(const std::vector<Array>& arrays, int dim) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "array/cuda/placement.h"
 #include "array/executor.h"
 #include "array/kernels/kernel.h"
 #include "array/node.h"
@@ -48,7 +49,7 @@ T step(Reduce kind, T total, T value) {
 }
 
 template <typename T>
-Array accumulate(Reduce kind, const Array& a, int d) {
+Array accumulate_here(Reduce kind, const Array& a, int d) {
   const Array in = a.astype(dtype_of<T>()).evaluate();
   const Array out = empty(a.shape(), dtype_of<T>());
   for_lines<T, T>(in, out, d, [&](const T* from, T* to, std::int64_t s, std::int64_t t, std::int64_t length) {
@@ -62,6 +63,11 @@ Array accumulate(Reduce kind, const Array& a, int d) {
   return out;
 }
 
+template <typename T>
+Array accumulate(Reduce kind, const Array& a, int d) {
+  return array::run_on_host([=](const Array& here) { return accumulate_here<T>(kind, here, d); }, a);
+}
+
 // NaN after everything, as NumPy has it; also when descending.
 template <typename T>
 bool precedes(T a, T b, bool descending) {
@@ -71,7 +77,7 @@ bool precedes(T a, T b, bool descending) {
 }
 
 template <typename T>
-Array order_of(const Array& a, int d, bool descending) {
+Array order_here(const Array& a, int d, bool descending) {
   const Array in = a.astype(dtype_of<T>()).evaluate();
   const Array out = empty(a.shape(), DType::kI64);
   using I = std::int64_t;
@@ -83,6 +89,11 @@ Array order_of(const Array& a, int d, bool descending) {
     for (I i = 0; i < length; ++i) to[i * t] = order[static_cast<std::size_t>(i)];
   });
   return out;
+}
+
+template <typename T>
+Array order_of(const Array& a, int d, bool descending) {
+  return array::run_on_host([=](const Array& here) { return order_here<T>(here, d, descending); }, a);
 }
 
 template <typename T>

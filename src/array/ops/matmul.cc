@@ -1,6 +1,7 @@
 // matmul: shapes and batches here; the product of two matrices by oneDNN (f32), or by our own kernel.
 #include <algorithm>
 
+#include "array/cuda/placement.h"
 #include "array/executor.h"
 #include "array/kernels/matmul_kernels.h"
 #include "array/node.h"
@@ -128,6 +129,30 @@ void multiply_batches(const Array& a, const Array& b, const Array& result, const
   });
 }
 
+CudaMatrix cuda_matrix(const Matrix& matrix, const Array& of) {
+  return {matrix.data, matrix.row_stride, matrix.column_stride, of.node()->storage->data};
+}
+
+// By cuBLAS, matrix after matrix. False: it cannot be had.
+bool multiply_on(CudaStream& device, Array a, Array b, const Array& result, const Dims& batch, const Product& product) {
+  const std::int64_t elements = product.rows * product.columns;
+  for (std::int64_t i = 0; i < result.size() / elements; ++i) {
+    CudaProduct one;
+    one.dtype = product.dtype;
+    one.rows = product.rows, one.depth = product.depth, one.columns = product.columns;
+    one.c = {result.node()->data() + i * elements * static_cast<std::int64_t>(size_of(product.dtype)), product.columns,
+             1, result.node()->storage->data};
+    const auto run = [&] {
+      one.a = cuda_matrix(matrix_at(a, batch, i), a), one.b = cuda_matrix(matrix_at(b, batch, i), b);
+      return device.multiply(one);
+    };
+    if (run()) continue;
+    a = a.contiguous(), b = b.contiguous();  // it may be that its strides are none that cuBLAS reads
+    if (!run()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Array matmul(const Array& a, const Array& b) {
@@ -151,14 +176,22 @@ Array matmul(const Array& a, const Array& b) {
   Dims sizes = batch;
   sizes.push_back(product.rows);
   sizes.push_back(product.columns);
-  const Array result = empty(sizes, inner);
-  if (result.size() == 0) return result.astype(type);
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return empty(sizes, type);
   if (product.depth == 0) return full(sizes, 0.0, type);
-  const Array left = a.astype(inner).evaluate();
-  Array right = b.astype(inner).evaluate();
-  if (!readable(left, right, product)) right = right.copy();
-  multiply_batches(left, right, result, batch, product);
-  return result.astype(type);
+  const Array left = a.astype(inner).evaluate(), right = b.astype(inner).evaluate();
+  if (const auto device = array::current_device(); device != nullptr && is_float(inner)) {
+    const Array result = empty(sizes, inner);
+    if (multiply_on(*device, array::to_place(left), array::to_place(right), result, batch, product)) {
+      return result.astype(type);
+    }
+  }
+  const auto multiply = [&](const Array& x, Array y) {
+    const Array result = empty(sizes, inner);
+    if (!readable(x, y, product)) y = y.copy();
+    multiply_batches(x, y, result, batch, product);
+    return result;
+  };
+  return array::run_on_host(multiply, left, right).astype(type);
 }
 
 }  // namespace ebb

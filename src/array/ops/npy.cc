@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "array/node.h"
+#include "array/cuda/placement.h"
 
 namespace ebb {
 namespace {
@@ -79,7 +79,7 @@ Header parse(const std::string& text, const std::string& path) {
 void save_npy(const std::string& path, const Array& source) {
   const std::string code = detail::info(source.dtype()).npy_code;
   if (code.empty()) invalid("save_npy", "the format has no bfloat16; convert with astype()");
-  const Array values = source.contiguous().evaluate();
+  const Array values = array::to_host(source.contiguous());
   std::string header =
       "{'descr': '" + code + "', 'fortran_order': False, 'shape': " + array::to_text(values.shape()) + ", }";
   const std::size_t unpadded = 10 + header.size() + 1;
@@ -129,9 +129,11 @@ Array load_npy(const std::string& path) {
   std::fseek(file.get(), here, SEEK_SET);
   const auto bytes = static_cast<std::size_t>(info->count) * size_of(header.dtype);
   if (there < bytes) throw Error(Status::kIoError, "load_npy: " + path + " is shorter than its header says");
-  const auto node = array::new_memory(info);
-  read_exactly(file.get(), node->storage->data, bytes, path);
-  const Array result = array::wrap(node);
+  const Array result = array::run_on_host([&] {
+    const auto node = array::new_memory(info);
+    read_exactly(file.get(), node->storage->data, bytes, path);
+    return array::wrap(node);
+  });
   if (!header.fortran_order) return result;
   Dims order;
   for (int d = result.rank() - 1; d >= 0; --d) order.push_back(d);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "array/cuda/placement.h"
 #include "array/executor.h"
 #include "array/node.h"
 
@@ -45,8 +46,8 @@ std::array<T, 2> gaussian(T u, T v) {
 
 // Each counter makes kPer elements: make(words, out).
 template <typename T, std::int64_t kPer, typename Make>
-Array generate(const char* who, const Dims& shape, DType dtype, std::uint64_t seed, std::uint64_t stream,
-               const Make& make) {
+Array generate_here(const char* who, const Dims& shape, DType dtype, std::uint64_t seed, std::uint64_t stream,
+                    const Make& make) {
   const auto info = array::intern(who, dtype_of<T>(), shape);
   const auto node = array::new_memory(info);
   T* const out = static_cast<T*>(node->storage->data);
@@ -61,6 +62,12 @@ Array generate(const char* who, const Dims& shape, DType dtype, std::uint64_t se
     }
   });
   return array::wrap(node).astype(dtype);
+}
+
+template <typename T, std::int64_t kPer, typename Make>
+Array generate(const char* who, const Dims& shape, DType dtype, std::uint64_t seed, std::uint64_t stream,
+               const Make& make) {
+  return array::run_on_host([&] { return generate_here<T, kPer>(who, shape, dtype, seed, stream, make); });
 }
 
 void require_float(const char* who, DType dtype) {

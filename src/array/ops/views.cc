@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "array/node.h"
+#include "array/cuda/placement.h"
 
 namespace ebb {
 namespace {
@@ -16,7 +16,7 @@ Array view(const Array& base, const char* who, const Dims& sizes, const Dims& st
   auto shape = array::intern(who, base.dtype(), sizes, strides);
   if (node.kind == array::Kind::kScalar) {  // has no memory of its own yet
     const NodePtr memory = array::new_memory(array::intern(who, base.dtype(), {}));
-    std::memcpy(memory->storage->data, node.data(), size_of(base.dtype()));
+    array::write_bytes(*memory->storage, node.data(), size_of(base.dtype()));
     return array::wrap(array::view_of(memory, std::move(shape), 0));
   }
   return array::wrap(array::view_of(base.node(), std::move(shape), node.offset + shift));

@@ -50,9 +50,10 @@ bool is_exact_for(const OpenClDeviceInfo& info, const Expression& expression) {
   return true;
 }
 
-// The runtime whose memory is among the arrays. False: there are two, and a launch knows one.
+// The runtime whose memory is among the arrays. False: there are two, and a launch knows one; or it is that of a GPU.
 bool find_runtime(const KernelSource& source, const Target& target, std::shared_ptr<Runtime>& runtime) {
   const auto take = [&runtime](const Storage* storage) {
+    if (storage != nullptr && storage->device != nullptr) return false;
     if (storage == nullptr || storage->runtime == nullptr || !storage->runtime->manages(storage->data)) return true;
     if (runtime == nullptr) runtime = storage->runtime;
     return runtime == storage->runtime;
@@ -109,7 +110,8 @@ class DevicePass {
   std::vector<OpenClArgument> arguments_of(std::int64_t first) const {
     const std::int64_t elements = elements_of(first);
     const auto element = static_cast<std::int64_t>(size_of(target_.shape->dtype));
-    std::vector<OpenClArgument> arguments{elements, reads(source_.layout.data(), source_.layout.size())};
+    std::vector<OpenClArgument> arguments{std::int64_t{0}, elements,
+                                          reads(source_.layout.data(), source_.layout.size())};
     arguments.emplace_back(overwrites(static_cast<void*>(target_.data + first * element),
                                       static_cast<std::size_t>(elements * element), target_.storage->data));
     for (std::size_t k = 0; k < source_.operands.size(); ++k) arguments.emplace_back(operand(k, first, elements));
@@ -168,7 +170,7 @@ bool device_pass(const NodePtr& node, const Target& target) {
   if (!device->usable()) return false;
   const Expression expression(node);
   if (!is_exact_for(device->info(), expression)) return false;
-  const KernelSource source = generate(node, Dialect::kOpenCl);
+  const KernelSource source = generate(node, node->shape, Dialect::kOpenCl);
   std::shared_ptr<Runtime> runtime;
   if (!find_runtime(source, target, runtime)) return false;
   try {

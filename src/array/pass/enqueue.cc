@@ -2,6 +2,7 @@
 // their turn, and keeps their order; only who needs values waits.
 #include <algorithm>
 
+#include "array/cuda/placement.h"
 #include "array/pass/evaluate.h"
 
 namespace ebb {
@@ -46,7 +47,8 @@ void prepare(const NodePtr& node, const std::shared_ptr<Runtime>& runtime, std::
     if (needed->queued != nullptr) before.push_back(needed->queued);
   }
   node->storage->take_from(*new_storage(*node));
-  Combined combined = combine(elementwise_part(node));
+  // Of a GPU's arrays the stream, which is one of the host, gets copies.
+  Combined combined = on_host(combine(elementwise_part(node)));
   const std::vector<NodePtr> operands = combined.operands;
   Pass pass = make_pass(node, std::move(combined), *node->storage);
   const bool is_split = pass.accesses.shared_bytes() <= kSharedBytesMax;
@@ -81,6 +83,10 @@ std::mutex& launch_mutex() {
 }  // namespace
 
 void evaluate(const NodePtr& node, Stream& stream) {
+  if (current_device() != nullptr || dynamic_cast<DeviceRuntime*>(stream.runtime().get()) != nullptr) {
+    throw Error(Status::kUnsupported,
+                "arrays on a GPU are evaluated in a stream of its own already: call evaluate() without one");
+  }
   stream.record();  // refuses a kernel and the child of a fork, which would wait for themselves
   std::lock_guard in_order(launch_mutex());
   std::vector<WorkPtr> works;

@@ -1,6 +1,8 @@
 // evaluate(): brings a lazy node to memory: first what its expression needs from other passes, then its own pass.
 #include "array/pass/evaluate.h"
 
+#include "array/cuda/cuda_pass.h"
+#include "array/cuda/placement.h"
 #include "array/pass/device_pass.h"
 #include "array/tad.h"
 
@@ -14,14 +16,21 @@ void run_now(const NodePtr& node) {
   for (const NodePtr& needed : needed_first(node)) run_now(needed);
   const StoragePtr memory = new_storage(*node);
   const Target target{static_cast<std::byte*>(memory->data), node->shape, memory.get()};
-  if (node->kind == Kind::kReduce || !device_pass(node, target)) {
-    run(make_pass(node, combine(elementwise_part(node)), *memory));
+  if (is_on_device(target)) {
+    write_on_device(node, target);
+  } else if (node->kind == Kind::kReduce || !device_pass(node, target)) {
+    run(make_pass(node, on_host(combine(elementwise_part(node))), *memory));
   }
   node->storage->take_from(*memory);
   become_ready(*node);
 }
 
 }  // namespace
+
+void write(const NodePtr& root, const Target& target) {
+  if (is_on_device(target)) return write_on_device(root, target);
+  run(make_elementwise_pass(on_host(combine(root)), target));
+}
 
 StoragePtr new_storage(const Node& node) {
   return allocate_storage(static_cast<std::size_t>(node.shape->count) * size_of(node.dtype()));
@@ -64,8 +73,13 @@ void evaluate(const NodePtr& node) {
 }  // namespace array
 
 ArrayStats array_stats() {
-  return {array::shape_cache_stats(), array::program_cache_stats(), array::tad_cache_stats(),  array::passes_run(),
-          array::operators_run(),     array::forced_evaluations(),  array::device_passes_run()};
+  return {array::shape_cache_stats(),
+          array::program_cache_stats(),
+          array::tad_cache_stats(),
+          array::passes_run(),
+          array::operators_run(),
+          array::forced_evaluations(),
+          array::device_passes_run() + array::cuda_passes_run()};
 }
 
 }  // namespace ebb

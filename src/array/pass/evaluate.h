@@ -13,6 +13,8 @@ inline void become_ready(Node& node) {
   node.inputs.clear();
   node.ready.store(true, std::memory_order_release);
 }
+// The elementwise expression to where it is wanted, on the host or a GPU.
+void write(const NodePtr& root, const Target& target);
 StoragePtr new_storage(const Node& node);
 // Into memory that is the node's or will be.
 Pass make_pass(const NodePtr& node, Combined combined, const Storage& memory);

@@ -1,11 +1,8 @@
 // The reduce pass. The iteration space is ordered [outer that stay | reduced | inner that stay], so that whatever is
 // last in memory stays last: sums along rows fold a tile into one number, sums down columns fold rows into a row.
 #include <algorithm>
-#include <bit>
-#include <limits>
 
-#include "array/pass/arg_reduce.h"
-#include "array/pass/pass.h"
+#include "array/pass/reduction.h"
 
 namespace ebb::array {
 namespace {
@@ -15,32 +12,13 @@ constexpr std::int64_t kTaskElements = 64 * kTileElements;
 constexpr std::int64_t kColumns = 8 * kTileElements;  // accumulators of a task: they stay in the cache
 constexpr std::int64_t kSplitOutputs = 4096;          // with fewer results, a reduction is split along itself
 
-struct Plan {
-  std::int64_t outer = 1, reduced = 1, inner = 1;
-  Dims sizes;              // of the space
-  std::vector<int> order;  // dimension of the expression for each of the space
+struct Plan : ReduceOrder {
   std::int64_t chunk = 1;  // of the reduced elements that one task takes
   std::int64_t chunks = 1;
 };
 
 Plan make_plan(const Dims& sizes, const Dims& dims) {
-  Plan plan;
-  const int rank = static_cast<int>(sizes.size());
-  const auto is_reduced = [&](int d) { return std::binary_search(dims.begin(), dims.end(), d); };
-  int inner_from = rank;
-  while (inner_from > 0 && !is_reduced(inner_from - 1)) --inner_from;
-  const auto put = [&](int d, std::int64_t& product) {
-    plan.order.push_back(d);
-    plan.sizes.push_back(sizes[d]);
-    product *= sizes[d];
-  };
-  for (int d = 0; d < inner_from; ++d) {
-    if (!is_reduced(d)) put(d, plan.outer);
-  }
-  for (int d = 0; d < inner_from; ++d) {
-    if (is_reduced(d)) put(d, plan.reduced);
-  }
-  for (int d = inner_from; d < rank; ++d) put(d, plan.inner);
+  Plan plan{reduce_order(sizes, dims), 1, 1};
   plan.chunk = std::max<std::int64_t>(plan.reduced, 1);
   if (plan.outer * plan.inner <= kSplitOutputs && plan.reduced * plan.inner > 2 * kTaskElements) {
     plan.chunk = std::max<std::int64_t>(1, kTaskElements / plan.inner);
@@ -50,47 +28,19 @@ Plan make_plan(const Dims& sizes, const Dims& dims) {
   return plan;
 }
 
-std::uint64_t start_value(Reduce kind, Compute accumulator) {
-  const bool is_f64 = accumulator == Compute::kF64, is_i64 = accumulator == Compute::kI64;
-  switch (kind) {
-    case Reduce::kProd: return is_f64 ? std::bit_cast<std::uint64_t>(1.0) : 1;
-    case Reduce::kMin:
-      return is_f64   ? std::bit_cast<std::uint64_t>(std::numeric_limits<double>::infinity())
-             : is_i64 ? static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())
-                      : std::numeric_limits<std::uint64_t>::max();
-    case Reduce::kMax:
-      return is_f64   ? std::bit_cast<std::uint64_t>(-std::numeric_limits<double>::infinity())
-             : is_i64 ? static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::min())
-                      : 0;
-    case Reduce::kAll: return 1;
-    default: return 0;
-  }
-}
-
 // Folds parts of the space into accumulators; knows nothing of tasks.
 class Fold {
  public:
   Fold(Reduce kind, const Combined& combined, const Plan& plan, const Space& space)
-      : kind_(kind), combined_(combined), plan_(plan), space_(space) {
+      : combined_(combined), plan_(plan), space_(space), accumulators_(kind, combined.program->dtype) {
+    if (accumulators_.is_arg()) return;
     const Compute type = compute_of(combined.program->dtype);
-    is_arg_ = kind == Reduce::kArgMin || kind == Reduce::kArgMax;
-    if (is_arg_) {
-      arg_ = find_arg_fold(kind, type);
-    } else {
-      row_ = find_row_reduce(kind, type);
-      column_ = find_column_reduce(kind, type);
-    }
-    start_ = start_value(kind, accumulator_of(type));
+    row_ = find_row_reduce(kind, type);
+    column_ = find_column_reduce(kind, type);
   }
 
-  std::size_t words() const { return is_arg_ ? 2 : 1; }
-
-  void clear(std::uint64_t* accumulators, std::size_t count) const {
-    for (std::size_t i = 0; i < count; ++i) {
-      accumulators[i * words()] = is_arg_ ? 0 : start_;
-      if (is_arg_) accumulators[2 * i + 1] = kNoIndex;
-    }
-  }
+  const Accumulators& accumulators() const { return accumulators_; }
+  std::size_t words() const { return accumulators_.words(); }
 
   // Reduced elements [r0, r1) of outputs [o0, o1) into one accumulator each; inner must be 1.
   void rows(std::int64_t o0, std::int64_t o1, std::int64_t r0, std::int64_t r1, std::uint64_t* accumulators) const {
@@ -137,37 +87,10 @@ class Fold {
     }
   }
 
-  // Adds a later part's accumulators to those of the parts before it.
-  void merge(const std::uint64_t* later, std::size_t count, std::uint64_t* total) const {
-    if (is_arg_) {
-      for (std::size_t i = 0; i < count; ++i) arg_.merge(later + 2 * i, total + 2 * i);
-      return;
-    }
-    const Compute type = accumulator_of(compute_of(combined_.program->dtype));
-    find_column_reduce(kind_, type)(later, 1, count, total);
-  }
-
-  // Writes accumulators to the outputs from number `first` on.
-  void store(const std::uint64_t* accumulators, std::size_t count, const Target& target, std::int64_t first) const {
-    const DType dtype = target.shape->dtype;
-    const Compute to = compute_of(dtype);
-    const Compute from = is_arg_ ? Compute::kI64 : accumulator_of(compute_of(combined_.program->dtype));
-    alignas(64) std::uint64_t in[kTile] = {}, out[kTile] = {}, exact[kTile] = {};
-    for (std::size_t at = 0; at < count; at += kTile) {
-      const std::size_t n = std::min(kTile, count - at);
-      for (std::size_t i = 0; i < n; ++i) in[i] = accumulators[(at + i) * words() + words() - 1];
-      find_cast(from, to, is_float(dtype) && size_of(dtype) == 2)(in, nullptr, nullptr, out, padded(n));
-      const Kernel wrap_kernel = find_wrap(dtype);
-      if (wrap_kernel != nullptr) wrap_kernel(out, nullptr, nullptr, exact, padded(n));
-      const std::int64_t offset = (first + static_cast<std::int64_t>(at)) * static_cast<std::int64_t>(size_of(dtype));
-      find_store(dtype)(wrap_kernel != nullptr ? exact : out, target.data + offset, 1, n);
-    }
-  }
-
  private:
   void fold_row(const void* values, std::size_t n, std::int64_t r, std::uint64_t* accumulator) const {
-    if (is_arg_) {
-      arg_.fold(values, 1, n, r, accumulator, true);
+    if (accumulators_.is_arg()) {
+      accumulators_.arg().fold(values, 1, n, r, accumulator, true);
     } else {
       row_(values, n, accumulator);
     }
@@ -176,22 +99,19 @@ class Fold {
   void fold_columns(const void* values, std::int64_t rows, std::int64_t columns, std::int64_t r,
                     std::uint64_t* accumulators) const {
     const auto m = static_cast<std::size_t>(rows), n = static_cast<std::size_t>(columns);
-    if (is_arg_) {
-      arg_.fold(values, m, n, r, accumulators, false);
+    if (accumulators_.is_arg()) {
+      accumulators_.arg().fold(values, m, n, r, accumulators, false);
     } else {
       column_(values, m, n, accumulators);
     }
   }
 
-  Reduce kind_;
   const Combined& combined_;
   const Plan& plan_;
   const Space& space_;
-  bool is_arg_ = false;
-  ArgFold arg_{};
+  const Accumulators accumulators_;
   RowReduce row_ = nullptr;
   ColumnReduce column_ = nullptr;
-  std::uint64_t start_ = 0;
 };
 
 // Every task reduces whole outputs.
@@ -208,13 +128,13 @@ void run_whole(const Fold& fold, const Plan& plan, const Target& target, const T
     const std::int64_t end = is_rows ? std::min(plan.outer, o + per_task) : std::min(plan.inner, i0 + per_task);
     const auto count = static_cast<std::size_t>(is_rows ? end - o : end - i0);
     std::vector<std::uint64_t> accumulators(count * fold.words());
-    fold.clear(accumulators.data(), count);
+    fold.accumulators().clear(accumulators.data(), count);
     if (is_rows) {
       fold.rows(o, end, 0, plan.reduced, accumulators.data());
     } else {
       fold.columns(o, i0, end, 0, plan.reduced, accumulators.data());
     }
-    fold.store(accumulators.data(), count, target, o * plan.inner + i0);
+    fold.accumulators().store(accumulators.data(), count, target, o * plan.inner + i0);
   });
 }
 
@@ -228,7 +148,7 @@ void run_split(const Fold& fold, const Plan& plan, const Target& target, const T
     const std::int64_t r0 = chunk * plan.chunk, r1 = std::min(plan.reduced, r0 + plan.chunk);
     std::uint64_t* const here = partial.data() + static_cast<std::size_t>(chunk) * stride +
                                 static_cast<std::size_t>(o * plan.inner) * fold.words();
-    fold.clear(here, static_cast<std::size_t>(plan.inner));
+    fold.accumulators().clear(here, static_cast<std::size_t>(plan.inner));
     if (plan.inner == 1) {
       fold.rows(o, o + 1, r0, r1, here);
     } else {
@@ -236,9 +156,9 @@ void run_split(const Fold& fold, const Plan& plan, const Target& target, const T
     }
   });
   for (std::int64_t chunk = 1; chunk < plan.chunks; ++chunk) {
-    fold.merge(partial.data() + static_cast<std::size_t>(chunk) * stride, outputs, partial.data());
+    fold.accumulators().merge(partial.data() + static_cast<std::size_t>(chunk) * stride, outputs, partial.data());
   }
-  fold.store(partial.data(), outputs, target, 0);
+  fold.accumulators().store(partial.data(), outputs, target, 0);
 }
 
 }  // namespace
@@ -250,10 +170,7 @@ Pass make_reduce_pass(Reduce kind, Combined combined, const Dims& sizes, const D
   const Plan plan = make_plan(sizes, dims);
   std::vector<Dims> strides;
   for (const NodePtr& operand : combined.operands) {
-    const Dims natural = broadcast_strides(*operand->shape, sizes);
-    Dims ordered;
-    for (int d : plan.order) ordered.push_back(natural[d]);
-    strides.push_back(std::move(ordered));
+    strides.push_back(plan.ordered(broadcast_strides(*operand->shape, sizes)));
   }
   const Space space = make_space(plan.sizes, std::move(strides));
   for (std::size_t k = 0; k < combined.operands.size(); ++k) {

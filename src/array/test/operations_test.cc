@@ -14,6 +14,7 @@ namespace {
 
 using array_test::count_of;
 using array_test::element;
+using array_test::here;
 using array_test::random_array;
 using array_test::random_shape;
 using array_test::random_view;
@@ -121,8 +122,8 @@ TEST(Sorting, IsStableAndPutsNanLast) {
 }
 
 void check_matmul(const Array& a, const Array& b) {
-  const Array got = matmul(a, b).astype(DType::kF64).evaluate();
-  const Array x = a.astype(DType::kF64).evaluate(), y = b.astype(DType::kF64).evaluate();
+  const Array got = here(matmul(a, b).astype(DType::kF64));
+  const Array x = here(a.astype(DType::kF64)), y = here(b.astype(DType::kF64));
   const std::int64_t rows = a.size(-2), depth = a.size(-1), columns = b.size(-1);
   Dims full_a = got.shape(), full_b = got.shape();
   full_a.back() = depth;
@@ -159,10 +160,11 @@ TEST(Matmul, AnyViewsAndBatches) {
 
 TEST(Convolution, AgreesWithLoops) {
   Rng rng(5);
-  const Array x = random_view(rng, {2, 4, 7, 9}, DType::kF32), w = random_view(rng, {6, 2, 3, 2}, DType::kF32);
+  const Array x = here(random_view(rng, {2, 4, 7, 9}, DType::kF32));
+  const Array w = here(random_view(rng, {6, 2, 3, 2}, DType::kF32));
   const Array bias = random_array(rng, {6}, DType::kF32);
   const Conv2d options{2, 1, 2, 2};
-  const Array y = conv2d(x, w, &bias, options).evaluate();
+  const Array y = here(conv2d(x, w, &bias, options));
   ASSERT_EQ(y.shape(), (Dims{2, 6, 3, 5}));
   const auto b = bias.to_vector<double>();
   for (std::int64_t i = 0; i < y.size(); ++i) {

@@ -10,11 +10,13 @@ namespace ebb {
 namespace {
 
 using array_test::element;
+using array_test::here;
 using array_test::random_shape;
 using array_test::random_view;
 
 // For each output (in C order), the elements that are reduced into it, in order.
-std::vector<std::vector<double>> groups(const Array& a, const Dims& dims) {
+std::vector<std::vector<double>> groups(const Array& array, const Dims& dims) {
+  const Array a = here(array);
   const Dims& shape = a.shape();
   std::map<std::int64_t, std::vector<double>> found;
   for (std::int64_t i = 0; i < a.size(); ++i) {

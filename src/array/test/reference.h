@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "array/cuda/placement.h"
 #include "base/rng.h"
 #include "ebb/array.h"
 
@@ -73,6 +74,9 @@ inline std::int64_t offset_of(const Array& a, const Dims& shape, std::int64_t nu
   return offset;
 }
 
+// Evaluated, and readable from here: of an array on a GPU a copy, strides and all.
+inline Array here(const Array& a) { return array::to_host(a); }
+
 template <typename T>
 T element(const Array& a, const Dims& shape, std::int64_t number) {
   return a.data_as<T>()[offset_of(a, shape, number)];
@@ -80,7 +84,7 @@ T element(const Array& a, const Dims& shape, std::int64_t number) {
 
 inline bool same_bits(const Array& a, const Array& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  const Array x = a.contiguous().evaluate(), y = b.contiguous().evaluate();
+  const Array x = here(a.contiguous()), y = here(b.contiguous());
   return x.size() == 0 || std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.size()) * size_of(x.dtype())) == 0;
 }
 

@@ -71,6 +71,35 @@ TEST(CudaSource, CompilesForEveryOperatorAndType) {
   }
 }
 
+TEST(CudaSource, CompilesForViewsNumbersAndStridedResults) {
+  Nvrtc api{};
+  if (!load(api)) GTEST_SKIP() << "no NVRTC: it comes with PyTorch for CUDA";
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(seed);
+    const Dims shape{3, 4, 5}, part{3, 1, 5};
+    const Array a = array_test::random_view(rng, shape, DType::kF32);
+    const Array b = array_test::random_view(rng, part, DType::kI16);
+    const Array target = array_test::random_view(rng, shape, DType::kBF16);
+    const auto source = array::generate((a * b + 3.0).node(), target.node()->shape, Dialect::kCuda);
+    expect_compiles(api, source.text);
+    expect_compiles(api, array::generate(scalar(2.0).node(), target.node()->shape, Dialect::kCuda).text);
+  }
+}
+
+TEST(CudaSource, CompilesForEveryReductionAndType) {
+  Nvrtc api{};
+  if (!load(api)) GTEST_SKIP() << "no NVRTC: it comes with PyTorch for CUDA";
+  const array::ReduceOrder order = array::reduce_order({4, 5, 6}, {1});
+  for (int kind = 0; kind <= static_cast<int>(Reduce::kArgMax); ++kind) {
+    for (DType dtype : {DType::kBool, DType::kI64, DType::kU64, DType::kF32, DType::kF64}) {
+      SCOPED_TRACE(name(dtype) + std::string(", reduction ") + std::to_string(kind));
+      const Array x = full({4, 5, 6}, 1.0, dtype).permute({2, 1, 0}).permute({2, 1, 0}), y = full({6}, 1.0, dtype);
+      expect_compiles(api, array::generate_reduce(static_cast<Reduce>(kind), maximum(x, y).node(), order).text);
+    }
+  }
+}
+
 TEST(CudaSource, RefusesWhatIsNoPass) {
   EXPECT_THROW(kernel_source(full({3}, 1.0), Dialect::kCuda), Error);
   EXPECT_THROW(kernel_source(sum(full({3}, 1.0) + 1.0), Dialect::kOpenCl), Error);

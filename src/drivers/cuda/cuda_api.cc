@@ -6,24 +6,10 @@
 #include <algorithm>
 #include <array>
 
+#include "drivers/cuda/symbols.h"
+
 namespace ebb::cuda {
 namespace {
-
-// Of one library: finds functions, and remembers the first that it lacks.
-class Symbols {
- public:
-  explicit Symbols(void* library) : library_(library) {}
-  template <typename Function>
-  void find(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(::dlsym(library_, name));
-    if (function == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  void* library_;
-  const char* missing_ = nullptr;
-};
 
 // The one list of what is used.
 void find_base(Symbols& symbols, Api& api) {
@@ -34,6 +20,7 @@ void find_base(Symbols& symbols, Api& api) {
   symbols.find(api.device_count, "cuDeviceGetCount");
   symbols.find(api.device_get, "cuDeviceGet");
   symbols.find(api.device_name, "cuDeviceGetName");
+  symbols.find(api.device_memory, "cuDeviceTotalMem_v2");
   symbols.find(api.device_attribute, "cuDeviceGetAttribute");
   symbols.find(api.context_retain, "cuDevicePrimaryCtxRetain");
   symbols.find(api.context_release, "cuDevicePrimaryCtxRelease_v2");
@@ -44,6 +31,7 @@ void find_base(Symbols& symbols, Api& api) {
   symbols.find(api.allocate, "cuMemAlloc_v2");
   symbols.find(api.free, "cuMemFree_v2");
   symbols.find(api.host_allocate, "cuMemHostAlloc");
+  symbols.find(api.host_pointer, "cuMemHostGetDevicePointer_v2");
   symbols.find(api.host_free, "cuMemFreeHost");
   symbols.find(api.stream_create, "cuStreamCreate");
   symbols.find(api.stream_destroy, "cuStreamDestroy_v2");
@@ -55,6 +43,10 @@ void find_base(Symbols& symbols, Api& api) {
   symbols.find(api.copy_in, "cuMemcpyHtoDAsync_v2");
   symbols.find(api.copy_out, "cuMemcpyDtoHAsync_v2");
   symbols.find(api.fill, "cuMemsetD8Async");
+  symbols.find(api.module_load, "cuModuleLoadData");
+  symbols.find(api.module_unload, "cuModuleUnload");
+  symbols.find(api.module_function, "cuModuleGetFunction");
+  symbols.find(api.launch, "cuLaunchKernel");
 }
 
 void find_virtual_memory(Symbols& symbols, Api& api) {

@@ -12,13 +12,15 @@
 
 namespace ebb::cuda {
 
-using Result = int;                  // CUresult
-using Device = int;                  // CUdevice
-using Pointer = unsigned long long;  // CUdeviceptr
-using Handle = unsigned long long;   // CUmemGenericAllocationHandle
-using Context = struct ContextTag*;  // CUcontext
-using Stream = struct StreamTag*;    // CUstream
-using Event = struct EventTag*;      // CUevent
+using Result = int;                    // CUresult
+using Device = int;                    // CUdevice
+using Pointer = unsigned long long;    // CUdeviceptr
+using Handle = unsigned long long;     // CUmemGenericAllocationHandle
+using Context = struct ContextTag*;    // CUcontext
+using Stream = struct StreamTag*;      // CUstream
+using Event = struct EventTag*;        // CUevent
+using Module = struct ModuleTag*;      // CUmodule
+using Function = struct FunctionTag*;  // CUfunction
 
 enum : Result {
   kSuccess = 0,
@@ -33,6 +35,7 @@ enum : Result {
   kInvalidContext = 201,
   kUncorrectable = 214,
   kInvalidHandle = 400,
+  kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,
   kContextDestroyed = 709,
@@ -42,15 +45,19 @@ enum : Result {
   kDriverMismatch = 803,
 };
 
-inline constexpr int kAttributeVirtualMemory = 102;  // CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-inline constexpr int kAttributePageableAccess = 88;  // CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
-inline constexpr int kAllocationPinned = 1;          // CU_MEM_ALLOCATION_TYPE_PINNED
-inline constexpr int kLocationDevice = 1;            // CU_MEM_LOCATION_TYPE_DEVICE
-inline constexpr int kAccessReadWrite = 3;           // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-inline constexpr int kGranularityMinimum = 0;        // CU_MEM_ALLOC_GRANULARITY_MINIMUM
-inline constexpr unsigned kStreamNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kEventWithoutTiming = 2;   // CU_EVENT_DISABLE_TIMING
-inline constexpr unsigned kHostPortable = 1;         // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr int kAttributeVirtualMemory = 102;   // CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+inline constexpr int kAttributePageableAccess = 88;   // CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
+inline constexpr int kAttributeHostPageTables = 100;  // …_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES
+inline constexpr int kAttributeMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr int kAttributeMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+inline constexpr int kAllocationPinned = 1;           // CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kLocationDevice = 1;             // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kAccessReadWrite = 3;            // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+inline constexpr int kGranularityMinimum = 0;         // CU_MEM_ALLOC_GRANULARITY_MINIMUM
+inline constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventWithoutTiming = 2;    // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kHostPortable = 1;          // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kHostMapped = 2;            // CU_MEMHOSTALLOC_DEVICEMAP
 
 struct Location {  // CUmemLocation
   int type;
@@ -83,6 +90,7 @@ struct Api {
   Result (*device_count)(int* count) = nullptr;
   Result (*device_get)(Device* device, int ordinal) = nullptr;
   Result (*device_name)(char* name, int bytes, Device device) = nullptr;
+  Result (*device_memory)(std::size_t* bytes, Device device) = nullptr;
   Result (*device_attribute)(int* value, int attribute, Device device) = nullptr;
   Result (*context_retain)(Context* context, Device device) = nullptr;
   Result (*context_release)(Device device) = nullptr;
@@ -93,6 +101,7 @@ struct Api {
   Result (*allocate)(Pointer* pointer, std::size_t bytes) = nullptr;
   Result (*free)(Pointer pointer) = nullptr;
   Result (*host_allocate)(void** data, std::size_t bytes, unsigned flags) = nullptr;
+  Result (*host_pointer)(Pointer* pointer, void* data, unsigned flags) = nullptr;
   Result (*host_free)(void* data) = nullptr;
   Result (*stream_create)(Stream* stream, unsigned flags) = nullptr;
   Result (*stream_destroy)(Stream stream) = nullptr;
@@ -116,6 +125,13 @@ struct Api {
                 unsigned long long flags) = nullptr;
   Result (*unmap)(Pointer address, std::size_t bytes) = nullptr;
   Result (*set_access)(Pointer address, std::size_t bytes, const AccessDescriptor* access, std::size_t count) = nullptr;
+  // Kernels.
+  Result (*module_load)(Module* module, const void* image) = nullptr;
+  Result (*module_unload)(Module module) = nullptr;
+  Result (*module_function)(Function* function, Module module, const char* name) = nullptr;
+  Result (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,
+                   void** extra) = nullptr;
 
   bool has_virtual_memory() const { return set_access != nullptr; }
   // Never closed: threads of the driver outlive whoever uses it. kUnsupported with a sentence in `reason`: no such

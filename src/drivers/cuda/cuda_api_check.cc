@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "drivers/cuda/cuda_api.h"
+#include "drivers/cuda/same_function.h"
 
 #if defined(CUDA_VERSION) && CUDA_VERSION >= 12000  // other files are called cuda.h too
 namespace ebb::cuda {
@@ -33,25 +34,17 @@ static_assert(int{kDeviceUnavailable} == int{CUDA_ERROR_DEVICE_UNAVAILABLE});
 static_assert(int{kSystemNotReady} == int{CUDA_ERROR_SYSTEM_NOT_READY});
 static_assert(int{kDriverMismatch} == int{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH});
 static_assert(kAttributeVirtualMemory == int{CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED});
+static_assert(kAttributeHostPageTables == int{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES});
+static_assert(kAttributeMajor == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR});
+static_assert(kAttributeMinor == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR});
 static_assert(kAttributePageableAccess == int{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS});
 static_assert(kAllocationPinned == int{CU_MEM_ALLOCATION_TYPE_PINNED});
 static_assert(kLocationDevice == int{CU_MEM_LOCATION_TYPE_DEVICE});
 static_assert(kAccessReadWrite == int{CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+static_assert(kHostMapped == unsigned{CU_MEMHOSTALLOC_DEVICEMAP});
 static_assert(kGranularityMinimum == int{CU_MEM_ALLOC_GRANULARITY_MINIMUM});
 static_assert(kStreamNonBlocking == unsigned{CU_STREAM_NON_BLOCKING});
 static_assert(kEventWithoutTiming == unsigned{CU_EVENT_DISABLE_TIMING} && kHostPortable == CU_MEMHOSTALLOC_PORTABLE);
-
-// Ours against theirs: as many arguments, each of the same size, and of the same kind.
-template <typename Ours, typename Theirs>
-constexpr bool alike = sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> &&
-                       (std::is_integral_v<Ours> || std::is_enum_v<Ours>) ==
-                           (std::is_integral_v<Theirs> || std::is_enum_v<Theirs>);
-template <typename Ours, typename Theirs>
-struct Same : std::false_type {};
-template <typename R, typename... Ours, typename S, typename... Theirs>
-requires(sizeof...(Ours) == sizeof...(Theirs)) struct Same<R (*)(Ours...), S (*)(Theirs...)>
-    : std::bool_constant<alike<R, S> && (alike<Ours, Theirs> && ...)> {
-};
 
 static_assert(Same<decltype(Api::init), decltype(&cuInit)>::value);
 static_assert(Same<decltype(Api::driver_version), decltype(&cuDriverGetVersion)>::value);
@@ -60,6 +53,7 @@ static_assert(Same<decltype(Api::error_string), decltype(&cuGetErrorString)>::va
 static_assert(Same<decltype(Api::device_count), decltype(&cuDeviceGetCount)>::value);
 static_assert(Same<decltype(Api::device_get), decltype(&cuDeviceGet)>::value);
 static_assert(Same<decltype(Api::device_name), decltype(&cuDeviceGetName)>::value);
+static_assert(Same<decltype(Api::device_memory), decltype(&cuDeviceTotalMem)>::value);
 static_assert(Same<decltype(Api::device_attribute), decltype(&cuDeviceGetAttribute)>::value);
 static_assert(Same<decltype(Api::context_retain), decltype(&cuDevicePrimaryCtxRetain)>::value);
 static_assert(Same<decltype(Api::context_release), decltype(&cuDevicePrimaryCtxRelease)>::value);
@@ -70,6 +64,7 @@ static_assert(Same<decltype(Api::memory_info), decltype(&cuMemGetInfo)>::value);
 static_assert(Same<decltype(Api::allocate), decltype(&cuMemAlloc)>::value);
 static_assert(Same<decltype(Api::free), decltype(&cuMemFree)>::value);
 static_assert(Same<decltype(Api::host_allocate), decltype(&cuMemHostAlloc)>::value);
+static_assert(Same<decltype(Api::host_pointer), decltype(&cuMemHostGetDevicePointer)>::value);
 static_assert(Same<decltype(Api::host_free), decltype(&cuMemFreeHost)>::value);
 static_assert(Same<decltype(Api::stream_create), decltype(&cuStreamCreate)>::value);
 static_assert(Same<decltype(Api::stream_destroy), decltype(&cuStreamDestroy)>::value);
@@ -89,6 +84,10 @@ static_assert(Same<decltype(Api::release), decltype(&cuMemRelease)>::value);
 static_assert(Same<decltype(Api::map), decltype(&cuMemMap)>::value);
 static_assert(Same<decltype(Api::unmap), decltype(&cuMemUnmap)>::value);
 static_assert(Same<decltype(Api::set_access), decltype(&cuMemSetAccess)>::value);
+static_assert(Same<decltype(Api::module_load), decltype(&cuModuleLoadData)>::value);
+static_assert(Same<decltype(Api::module_unload), decltype(&cuModuleUnload)>::value);
+static_assert(Same<decltype(Api::module_function), decltype(&cuModuleGetFunction)>::value);
+static_assert(Same<decltype(Api::launch), decltype(&cuLaunchKernel)>::value);
 
 }  // namespace
 }  // namespace ebb::cuda

@@ -1,28 +1,28 @@
-// CudaDevice::Current: makes a device's context current in this thread for the life of an object of it.
+// Current: makes a context current in this thread for the life of an object of it, and puts back what was before.
 #pragma once
 
-#include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/cuda_api.h"
 
-namespace ebb {
+namespace ebb::cuda {
 
-class CudaDevice::Current {
+class Current {
  public:
-  explicit Current(CudaDevice& device) : device_(device) {
-    if (device.context_ == nullptr) return;
-    cuda::Context current = nullptr;
-    if (device.api_.context_current(&current) == cuda::kSuccess && current == device.context_) return;
-    pushed_ = device.api_.context_push(device.context_) == cuda::kSuccess;
+  Current(const Api& api, Context context) : api_(api) {
+    if (context == nullptr) return;
+    Context current = nullptr;
+    if (api.context_current(&current) == kSuccess && current == context) return;
+    pushed_ = api.context_push(context) == kSuccess;
   }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
   ~Current() {
-    cuda::Context popped = nullptr;
-    if (pushed_) static_cast<void>(device_.api_.context_pop(&popped));
+    Context popped = nullptr;
+    if (pushed_) static_cast<void>(api_.context_pop(&popped));
   }
 
  private:
-  CudaDevice& device_;
+  const Api& api_;
   bool pushed_ = false;
 };
 
-}  // namespace ebb
+}  // namespace ebb::cuda

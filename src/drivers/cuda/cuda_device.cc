@@ -12,59 +12,44 @@ CudaDevice::~CudaDevice() {
   // Of a lost device nobody can say what it still does with its memory and ours: the driver frees it with the process.
   if (lost()) return;
   release();
-  if (context_ != nullptr) static_cast<void>(api_.context_release(device_));
+  gpu_.let_go();
 }
 
 void CudaDevice::release() {
-  const Current current(*this);
+  const cuda::Current current(gpu_.api, gpu_.context);
   bool unmapped = true;
   for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
-    if (blocks_[i]) unmapped &= api_.unmap(address(BlockIndex(i)), config_.block_bytes) == kSuccess;
+    if (blocks_[i]) unmapped &= gpu_.api.unmap(address(BlockIndex(i)), config_.block_bytes) == kSuccess;
   }
   for (std::uint32_t i = 0; i < frames_.size(); ++i) {
     if (frames_[i] == 0) continue;
-    unmapped &= api_.unmap(home(FrameIndex(i)), config_.block_bytes) == kSuccess;
-    static_cast<void>(api_.release(frames_[i]));
+    unmapped &= gpu_.api.unmap(home(FrameIndex(i)), config_.block_bytes) == kSuccess;
+    static_cast<void>(gpu_.api.release(frames_[i]));
   }
-  if (in_ != nullptr) static_cast<void>(api_.stream_destroy(in_));
-  if (out_ != nullptr) static_cast<void>(api_.stream_destroy(out_));
-  if (space_ != 0 && unmapped) static_cast<void>(api_.unreserve(space_, bytes()));
-  if (homes_ != 0 && unmapped) static_cast<void>(api_.unreserve(homes_, config_.frames * config_.block_bytes));
-  if (host_ != nullptr) static_cast<void>(api_.host_free(host_));
-}
-
-Status CudaDevice::status_of(cuda::Result error, const char* what) {
-  if (error == kSuccess) return Status::kOk;
-  if (error == cuda::kOutOfMemory) return Status::kNoMemory;
-  if (cuda::is_fatal(error)) lose(what, error);
-  return Status::kIoError;
-}
-
-void CudaDevice::lose(const char* what, cuda::Result error) {
-  if (lost()) return;
-  failure_ = "the GPU '" + name_ + "' is lost to this process: " + std::string(what) + " failed with " +
-             api_.text(error) +
-             ". A kernel that touches more than was announced does this (EBB_DEVICE_STRICT=1 finds " +
-             "it), and so does failing hardware. Start the program again.";
+  if (in_ != nullptr) static_cast<void>(gpu_.api.stream_destroy(in_));
+  if (out_ != nullptr) static_cast<void>(gpu_.api.stream_destroy(out_));
+  if (space_ != 0 && unmapped) static_cast<void>(gpu_.api.unreserve(space_, bytes()));
+  if (homes_ != 0 && unmapped) static_cast<void>(gpu_.api.unreserve(homes_, config_.frames * config_.block_bytes));
+  if (host_ != nullptr) static_cast<void>(gpu_.api.host_free(host_));
 }
 
 Status CudaDevice::create(FrameIndex frame) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_EQ(frames_[frame.value()], 0u);
-  const Current current(*this);
+  const cuda::Current current(gpu_.api, gpu_.context);
   cuda::Handle handle = 0;
   const std::size_t bytes = config_.block_bytes;
-  if (const Status status = status_of(api_.create(&handle, bytes, &properties_, 0), "cuMemCreate");
+  if (const Status status = status_of(gpu_.api.create(&handle, bytes, &properties_, 0), "cuMemCreate");
       status != Status::kOk) {
     return status;
   }
-  Status status = status_of(api_.map(home(frame), bytes, 0, handle, 0), "cuMemMap");
+  Status status = status_of(gpu_.api.map(home(frame), bytes, 0, handle, 0), "cuMemMap");
   if (status == Status::kOk) {
     status = permit(home(frame), bytes);
-    if (status != Status::kOk) static_cast<void>(api_.unmap(home(frame), bytes));
+    if (status != Status::kOk) static_cast<void>(gpu_.api.unmap(home(frame), bytes));
   }
   if (status != Status::kOk) {
-    static_cast<void>(api_.release(handle));
+    static_cast<void>(gpu_.api.release(handle));
     return status;
   }
   frames_[frame.value()] = handle;
@@ -74,9 +59,9 @@ Status CudaDevice::create(FrameIndex frame) {
 void CudaDevice::destroy(FrameIndex frame) {
   if (lost()) return;
   EBB_CHECK_NE(frames_[frame.value()], 0u);
-  const Current current(*this);
-  static_cast<void>(status_of(api_.unmap(home(frame), config_.block_bytes), "cuMemUnmap"));
-  static_cast<void>(status_of(api_.release(frames_[frame.value()]), "cuMemRelease"));
+  const cuda::Current current(gpu_.api, gpu_.context);
+  static_cast<void>(status_of(gpu_.api.unmap(home(frame), config_.block_bytes), "cuMemUnmap"));
+  static_cast<void>(status_of(gpu_.api.release(frames_[frame.value()]), "cuMemRelease"));
   frames_[frame.value()] = 0;
 }
 
@@ -84,28 +69,29 @@ Status CudaDevice::map(FrameIndex frame, BlockIndex block) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_NE(frames_[frame.value()], 0u);
   EBB_CHECK(!blocks_[block.value()]);
-  const Current current(*this);
+  const cuda::Current current(gpu_.api, gpu_.context);
   const Status status =
-      status_of(api_.map(address(block), config_.block_bytes, 0, frames_[frame.value()], 0), "cuMemMap");
+      status_of(gpu_.api.map(address(block), config_.block_bytes, 0, frames_[frame.value()], 0), "cuMemMap");
   if (status == Status::kOk) blocks_[block.value()] = true;
   return status;
 }
 
 Status CudaDevice::permit(BlockRange blocks) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
+  const cuda::Current current(gpu_.api, gpu_.context);
   return permit(address(blocks.first), blocks.count * config_.block_bytes);
 }
 
 Status CudaDevice::permit(cuda::Pointer address, std::size_t bytes) {
   const cuda::AccessDescriptor access{properties_.location, cuda::kAccessReadWrite};
-  return status_of(api_.set_access(address, bytes, &access, 1), "cuMemSetAccess");
+  return status_of(gpu_.api.set_access(address, bytes, &access, 1), "cuMemSetAccess");
 }
 
 Status CudaDevice::unmap(BlockRange blocks) {
   if (lost()) return Status::kIoError;
-  const Current current(*this);
-  const Status status = status_of(api_.unmap(address(blocks.first), blocks.count * config_.block_bytes), "cuMemUnmap");
+  const cuda::Current current(gpu_.api, gpu_.context);
+  const Status status =
+      status_of(gpu_.api.unmap(address(blocks.first), blocks.count * config_.block_bytes), "cuMemUnmap");
   if (status != Status::kOk) return status;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     EBB_CHECK(blocks_[i.value()]);
@@ -117,57 +103,15 @@ Status CudaDevice::unmap(BlockRange blocks) {
 Status CudaDevice::copy_in(FrameIndex frame, std::span<const std::byte> from) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_EQ(from.size(), config_.block_bytes);
-  const Current current(*this);
-  return status_of(api_.copy_in(home(frame), from.data(), from.size(), in_), "cuMemcpyHtoDAsync");
+  const cuda::Current current(gpu_.api, gpu_.context);
+  return status_of(gpu_.api.copy_in(home(frame), from.data(), from.size(), in_), "cuMemcpyHtoDAsync");
 }
 
 Status CudaDevice::copy_out(std::span<std::byte> to, FrameIndex frame) {
   if (lost()) return Status::kIoError;
   EBB_CHECK_EQ(to.size(), config_.block_bytes);
-  const Current current(*this);
-  return status_of(api_.copy_out(to.data(), home(frame), to.size(), out_), "cuMemcpyDtoHAsync");
-}
-
-Status CudaDevice::make_event(Event& event) {
-  if (lost()) return Status::kIoError;
-  const Current current(*this);
-  cuda::Event made = nullptr;
-  const Status status = status_of(api_.event_create(&made, cuda::kEventWithoutTiming), "cuEventCreate");
-  event = made;
-  return status;
-}
-
-void CudaDevice::destroy_event(Event event) {
-  if (lost()) return;
-  const Current current(*this);
-  static_cast<void>(status_of(api_.event_destroy(static_cast<cuda::Event>(event)), "cuEventDestroy"));
-}
-
-Status CudaDevice::record(Event event, Stream stream) {
-  if (lost()) return Status::kIoError;
-  const Current current(*this);
-  // Without the event nobody could tell when what the stream was given is over.
-  const cuda::Result result = api_.event_record(static_cast<cuda::Event>(event), static_cast<cuda::Stream>(stream));
-  if (result != kSuccess) lose("cuEventRecord", result);
-  return status_of(result, "cuEventRecord") == Status::kOk ? Status::kOk : Status::kIoError;
-}
-
-Status CudaDevice::wait(Stream stream, Event event) {
-  if (lost()) return Status::kIoError;
-  const Current current(*this);
-  return status_of(api_.stream_wait(static_cast<cuda::Stream>(stream), static_cast<cuda::Event>(event), 0),
-                   "cuStreamWaitEvent");
-}
-
-Status CudaDevice::query(Event event) {
-  if (lost()) return Status::kIoError;
-  const Current current(*this);
-  const cuda::Result result = api_.event_query(static_cast<cuda::Event>(event));
-  if (result == cuda::kNotReady) return Status::kBusy;
-  // Whatever else it is, the work before the event can no longer be told to be over.
-  const Status status = status_of(result, "the work before an event");
-  if (status != Status::kOk) lose("the work before an event", result);
-  return status == Status::kOk ? status : Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  return status_of(gpu_.api.copy_out(to.data(), home(frame), to.size(), out_), "cuMemcpyDtoHAsync");
 }
 
 }  // namespace ebb

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "drivers/cuda/cuda_api.h"
+#include "drivers/cuda/cuda_streams.h"
 #include "port/device.h"
 
 namespace ebb {
 
-class CudaDevice final : public Device {
+class CudaDevice final : public CudaStreams<Device> {
  public:
   struct Config {
     std::string library = "libcuda.so.1";
@@ -43,36 +43,19 @@ class CudaDevice final : public Device {
   Stream copy_stream(Copy direction) const override { return direction == Copy::kIn ? in_ : out_; }
   Status copy_in(FrameIndex frame, std::span<const std::byte> from) override;
   Status copy_out(std::span<std::byte> to, FrameIndex frame) override;
-  Status make_event(Event& event) override;
-  void destroy_event(Event event) override;
-  Status record(Event event, Stream stream) override;
-  Status wait(Stream stream, Event event) override;
-  Status query(Event event) override;
-  const std::string& failure() const override { return failure_; }
   std::string description() const override;
 
  private:
-  class Current;
-
   CudaDevice() = default;
   void release();
-  Status find_device(std::string& reason);
   Status check_memory(std::string& reason);
   Status allocate_host(std::string& reason);
   Status make_streams(std::string& reason);
-  Status refuse(cuda::Result error, const std::string& what, std::string& reason);
-  Status status_of(cuda::Result error, const char* what);
-  void lose(const char* what, cuda::Result error);
-  // Nothing is asked of the driver any more: work that still runs would be disturbed.
-  bool lost() const { return !failure_.empty(); }
   cuda::Pointer home(FrameIndex frame) const { return homes_ + frame.value() * config_.block_bytes; }
   cuda::Pointer address(BlockIndex block) const { return space_ + block.value() * config_.block_bytes; }
   Status permit(cuda::Pointer address, std::size_t bytes);
 
   Config config_;
-  cuda::Api api_;
-  cuda::Device device_ = 0;
-  cuda::Context context_ = nullptr;
   cuda::AllocationProperties properties_{};
   cuda::Pointer space_ = 0;
   cuda::Pointer homes_ = 0;
@@ -81,8 +64,6 @@ class CudaDevice final : public Device {
   cuda::Stream out_ = nullptr;
   std::vector<cuda::Handle> frames_;  // 0: none
   std::vector<bool> blocks_;
-  std::string failure_;
-  std::string name_;
 };
 
 }  // namespace ebb

@@ -15,6 +15,7 @@
 
 #include "base/index.h"
 #include "port/backing_memory.h"
+#include "port/device.h"
 #include "runtime/device/timelines.h"
 
 namespace ebb {

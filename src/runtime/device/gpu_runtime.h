@@ -62,6 +62,7 @@ class GpuRuntime final : public DeviceRuntime {
   void step() noexcept override;
   void synchronize() override;
   std::string failure() const override;
+  const Options& options() const override { return options_; }
   Stats stats() const override;
   std::vector<double> step_seconds() const override;
   std::string policy() const override;

@@ -2,8 +2,8 @@
 // number of the line; Fences say, for each line, up to which mark something must have been done before a thing may be
 // used. So "who used this last" is a few numbers, and waiting for it, in a stream or here, is one call.
 //
-// Owned by a GpuRuntime, under its lock. Invariants: marks of a line complete in order; done <= marked; a line's
-// numbers never go back, also when it is given to another stream.
+// Owned by a runtime on a device, under its lock. Invariants: marks of a line complete in order; done <= marked; a
+// line's numbers never go back, also when it is given to another stream.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "port/device.h"
+#include "port/device_streams.h"
 
 namespace ebb {
 
@@ -39,8 +39,9 @@ class Timelines {
   static constexpr std::uint32_t kIn = 0;  // the lines of the copy streams
   static constexpr std::uint32_t kOut = 1;
 
-  // kNoMemory, kIoError: the device gives no events.
-  static Status make(Device& device, std::unique_ptr<Timelines>& timelines);
+  // `in`, `out`: the streams of copies; null where there are none. kNoMemory, kIoError: the device gives no events.
+  static Status make(DeviceStreams& device, DeviceStreams::Stream in, DeviceStreams::Stream out,
+                     std::unique_ptr<Timelines>& timelines);
   ~Timelines();
   Timelines(const Timelines&) = delete;
   Timelines& operator=(const Timelines&) = delete;
@@ -48,7 +49,7 @@ class Timelines {
   static constexpr std::uint32_t kNone = 0xffffffff;
   // The line of a stream of the program. With too many streams, that of the one that has been idle longest is taken,
   // unless it is held. kNone: all are; that does not happen to who holds none.
-  std::uint32_t line_of(Device::Stream stream);
+  std::uint32_t line_of(DeviceStreams::Stream stream);
   // Keeps a line to its stream, as long as it is marked later. False: too many are held.
   bool hold(std::uint32_t line);
   void let_go(std::uint32_t line);
@@ -69,10 +70,10 @@ class Timelines {
  private:
   struct Mark {
     std::uint64_t number = 0;
-    Device::Event event = nullptr;
+    DeviceStreams::Event event = nullptr;
   };
   struct Line {
-    Device::Stream stream = nullptr;
+    DeviceStreams::Stream stream = nullptr;
     std::uint64_t marked = 0;
     std::uint64_t done = 0;
     std::uint64_t used = 0;  // when line_of() gave it last
@@ -81,14 +82,14 @@ class Timelines {
     std::array<std::uint64_t, Fences::kLinesMax> waited{};  // marks of others that the stream waits for already
   };
 
-  explicit Timelines(Device& device);
+  Timelines(DeviceStreams& device, DeviceStreams::Stream in, DeviceStreams::Stream out);
   void poll(Line& line);
-  Status take_event(Device::Event& event);
-  std::uint32_t take_line(Device::Stream stream);
+  Status take_event(DeviceStreams::Event& event);
+  std::uint32_t take_line(DeviceStreams::Stream stream);
 
-  Device& device_;
+  DeviceStreams& device_;
   std::vector<Line> lines_;
-  std::vector<Device::Event> free_;
+  std::vector<DeviceStreams::Event> free_;
   std::uint64_t uses_ = 0;
   std::uint64_t host_waits_ = 0;
 };

@@ -28,6 +28,7 @@ struct Machine {
   int devices = 1;
   int driver_version = 13000;
   bool virtual_memory = true;
+  bool pageable_access = false;
   std::size_t memory_bytes = std::size_t{256} << 20;
   std::size_t pinned_bytes = std::size_t{1} << 30;
   std::size_t granularity = std::size_t{64} << 10;
@@ -42,9 +43,9 @@ struct Touch {
 
 struct Live {
   std::size_t reservations = 0, mappings = 0, handles = 0, allocations = 0, pinned = 0, streams = 0, events = 0;
-  std::size_t contexts = 0;
+  std::size_t contexts = 0, modules = 0;
   std::size_t total() const {
-    return reservations + mappings + handles + allocations + pinned + streams + events + contexts;
+    return reservations + mappings + handles + allocations + pinned + streams + events + contexts + modules;
   }
 };
 
@@ -52,6 +53,9 @@ EBB_SOFT void reset(const Machine& machine = {});
 // Starts a kernel: `body` runs in the stream's thread, on device addresses. Returns a CUresult. A body must not own
 // anything: where it touches what is not there, it ends without destructors.
 EBB_SOFT int launch(void* stream, std::span<const Touch> touches, std::function<void()> body);
+// What kernels touch that cuLaunchKernel starts in this stream from now on: the driver cannot tell from their
+// parameters. Nothing: none may be started.
+EBB_SOFT void expect(void* stream, std::span<const Touch> touches);
 EBB_SOFT int new_stream(void** stream);
 EBB_SOFT int delete_stream(void* stream);
 // What `after` is given from now on waits for what `before` has been given, as an event does.

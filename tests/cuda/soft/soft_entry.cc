@@ -128,9 +128,20 @@ EBB_SOFT Result cuDeviceGetName(char* name, int bytes, Device) {
   return call.result();
 }
 
+EBB_SOFT Result cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
+  Call call("cuDeviceTotalMem", kInit);
+  *bytes = call->machine.memory_bytes;
+  return call.result();
+}
+
 EBB_SOFT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
   Call call("cuDeviceGetAttribute", kInit);
-  *value = attribute == kAttributeVirtualMemory && call->machine.virtual_memory ? 1 : 0;
+  switch (attribute) {
+    case kAttributeVirtualMemory: *value = call->machine.virtual_memory ? 1 : 0; break;
+    case kAttributePageableAccess: *value = call->machine.pageable_access ? 1 : 0; break;
+    case kAttributeMajor: *value = 9; break;
+    default: *value = 0;
+  }
   return call.result();
 }
 

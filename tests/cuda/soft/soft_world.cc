@@ -39,7 +39,11 @@ void World::reset(const Machine& wanted) {
   mappings.clear();
   reservations.clear();
   handles.clear();
-  for (const auto& [data, block] : pinned) std::free(data);
+  modules.clear();
+  expected.clear();
+  for (const auto& [data, block] : pinned) {
+    if (block.device == nullptr) std::free(data);
+  }
   pinned.clear();
   if (arena != nullptr) ::munmap(arena, kArenaBytes);
   if (file >= 0) ::close(file);
@@ -149,18 +153,31 @@ void* World::reserve(std::size_t bytes, std::size_t alignment) {
   return arena + begin;
 }
 
-std::shared_ptr<Physical> World::make_memory(std::size_t bytes) {
-  if (bytes > machine.memory_bytes - memory_used) return nullptr;
+std::shared_ptr<Physical> World::make_memory(std::size_t bytes, bool of_host) {
+  if (!of_host && bytes > machine.memory_bytes - memory_used) return nullptr;
   if (::ftruncate(file, static_cast<off_t>(file_used + bytes)) != 0) return nullptr;
-  auto made = std::make_shared<Physical>(Physical{file_used, bytes, 0, false, Shadow(bytes)});
+  auto made = std::make_shared<Physical>(Physical{file_used, bytes, 0, false, of_host, Shadow(bytes)});
   file_used += bytes;
-  memory_used += bytes;
+  memory_used += of_host ? 0 : bytes;
   return made;
+}
+
+void* World::map_host(std::size_t bytes, std::byte** device) {
+  const std::size_t whole = (bytes + 4095) / 4096 * 4096;
+  auto* const address = static_cast<std::byte*>(reserve(whole, 4096));
+  const std::shared_ptr<Physical> memory = make_memory(whole, true);
+  if (address == nullptr || memory == nullptr || !map(address, whole, memory)) return nullptr;
+  memory->released = true;  // lives as long as it is mapped
+  mappings[address].permitted = ::mprotect(address, whole, PROT_READ | PROT_WRITE) == 0;
+  void* const here =
+      ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(memory->offset));
+  *device = address;
+  return here == MAP_FAILED ? nullptr : here;
 }
 
 void World::put_back(const std::shared_ptr<Physical>& memory) {
   if (!memory->released || memory->mapped > 0) return;
-  memory_used -= memory->bytes;
+  memory_used -= memory->of_host ? 0 : memory->bytes;
   ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(memory->offset),
               static_cast<off_t>(memory->bytes));
 }
@@ -186,11 +203,28 @@ void World::unmap(std::byte* address, const Mapping& mapping) {
   put_back(memory);
 }
 
-bool World::in_use(const Mapping& mapping) const {
+bool World::in_use(const Clock& users) const {
   for (std::uint32_t i = 0; i < kStreamsMax; ++i) {
-    if (mapping.users.until[i] > host.until[i]) return true;
+    if (users.until[i] > host.until[i]) return true;
   }
   return false;
+}
+
+void World::start(SoftStream& stream, std::span<const Touch> touches, std::function<void()> body) {
+  order(stream);
+  for (const Touch& wanted : touches) {
+    // As on a GPU it is found when the kernel runs, if the address has not been mapped by then.
+    static_cast<void>(touch(stream, wanted.address, wanted.bytes, wanted.write, false));
+  }
+  give(stream, [this, body = std::move(body), kept = std::vector<Touch>(touches.begin(), touches.end())] {
+    {
+      const std::lock_guard running(mutex);
+      for (const Touch& wanted : kept) {
+        if (!accessible(wanted.address, wanted.bytes)) return false;
+      }
+    }
+    return run_guarded(body, arena, arena + kArenaBytes);
+  });
 }
 
 Call::Call(const char* function, Needs needs) : world_(world()), lock_(world_.mutex) {
@@ -235,23 +269,14 @@ int launch(void* stream, std::span<const Touch> touches, std::function<void()> b
   if (all.broken != kSuccess) return all.broken;
   SoftStream* const given = all.stream_of(static_cast<Stream>(stream));
   if (given == nullptr) return kInvalidHandle;
-  all.order(*given);
-  for (const Touch& touch : touches) {
-    if (!all.touch(*given, touch.address, touch.bytes, touch.write, false)) {
-      // As on a GPU it is found when the kernel runs, if the address has not been mapped by then.
-      continue;
-    }
-  }
-  all.give(*given, [&all, body = std::move(body), kept = std::vector<Touch>(touches.begin(), touches.end())] {
-    {
-      const std::lock_guard running(all.mutex);
-      for (const Touch& touch : kept) {
-        if (!all.accessible(touch.address, touch.bytes)) return false;
-      }
-    }
-    return run_guarded(body, all.arena, all.arena + kArenaBytes);
-  });
+  all.start(*given, touches, std::move(body));
   return kSuccess;
+}
+
+void expect(void* stream, std::span<const Touch> touches) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  all.expected[stream].assign(touches.begin(), touches.end());
 }
 
 int wait_for(void* stream) {
@@ -287,6 +312,7 @@ Live live() {
   left.streams = all.streams.size();
   left.events = all.events.size();
   left.contexts = all.contexts;
+  left.modules = all.modules.size();
   return left;
 }
 

@@ -25,6 +25,7 @@ struct Physical {
   std::size_t bytes = 0;
   std::size_t mapped = 0;  // at so many addresses
   bool released = false;
+  bool of_host = false;
   Shadow shadow;
 };
 
@@ -34,6 +35,17 @@ struct Mapping {
   bool permitted = false;
   bool plain = false;  // of cuMemAlloc
   Clock users;         // the last work of each stream that touches it here
+};
+
+// A library that the software NVRTC has made, and the functions found in it.
+struct SoftFunction {
+  void (*run)(void** parameters, const unsigned* grid, const unsigned* block) = nullptr;
+  const unsigned* sizes = nullptr;  // of the parameters, in bytes; 0 ends them
+};
+struct SoftModule {
+  void* library = nullptr;
+  std::map<std::string, SoftFunction> functions;
+  Clock users;  // the last kernel of each stream
 };
 
 class World {
@@ -57,11 +69,15 @@ class World {
   // Gives work to a stream; it is left out once the device is broken.
   void give(SoftStream& stream, std::function<bool()> work);
   void* reserve(std::size_t bytes, std::size_t alignment);
-  std::shared_ptr<Physical> make_memory(std::size_t bytes);
+  std::shared_ptr<Physical> make_memory(std::size_t bytes, bool of_host = false);
+  // Host memory that lies in the device's addresses too; null: there is none.
+  void* map_host(std::size_t bytes, std::byte** device);
   void put_back(const std::shared_ptr<Physical>& memory);
   bool map(std::byte* address, std::size_t bytes, const std::shared_ptr<Physical>& memory);
   void unmap(std::byte* address, const Mapping& mapping);
-  bool in_use(const Mapping& mapping) const;
+  bool in_use(const Clock& users) const;
+  // Gives a kernel to a stream: `body` runs where what it touches is there by then.
+  void start(SoftStream& stream, std::span<const Touch> touches, std::function<void()> body);
 
   std::mutex mutex;
   Machine machine;
@@ -77,8 +93,11 @@ class World {
   struct Pinned {
     std::size_t bytes = 0;
     std::shared_ptr<Shadow> shadow;
+    std::byte* device = nullptr;  // where the device sees it, if it does: elsewhere than the host
   };
   std::map<std::byte*, Pinned> pinned;
+  std::map<void*, std::unique_ptr<SoftModule>> modules;
+  std::map<void*, std::vector<Touch>> expected;  // by stream
   std::map<void*, std::unique_ptr<SoftStream>> streams;
   std::map<void*, std::shared_ptr<SoftEvent>> events;
   std::unique_ptr<SoftStream> default_stream;

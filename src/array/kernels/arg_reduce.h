@@ -16,7 +16,7 @@ struct ArgFold {
   // else into a pair for each column, indices run along rows.
   void (*fold)(const void* values, std::size_t rows, std::size_t columns, std::int64_t first, std::uint64_t* pairs,
                bool along);
-  void (*merge)(const std::uint64_t* later, std::uint64_t* pair);
+  void (*merge)(const std::uint64_t* other, std::uint64_t* pair);
 };
 ArgFold find_arg_fold(Reduce kind, Compute type);
 

@@ -1,7 +1,8 @@
 // argmin and argmax over the five compute types.
-#include "array/pass/arg_reduce.h"
+#include "array/kernels/arg_reduce.h"
 
 #include <cstring>
+#include <utility>
 
 namespace ebb::array {
 namespace {
@@ -48,9 +49,16 @@ void fold(const void* values, std::size_t rows, std::size_t columns, std::int64_
   for (std::size_t i = 0; i < rows * columns; ++i) offer<T, kMaximum>(v[i], index + i, pairs);
 }
 
+// In the order of their indices, whichever comes first: of equals the first wins.
 template <typename T, bool kMaximum>
-void merge(const std::uint64_t* later, std::uint64_t* pair) {
-  if (later[1] != kNoIndex) offer<T, kMaximum>(value_of<T>(later[0]), later[1], pair);
+void merge(const std::uint64_t* other, std::uint64_t* pair) {
+  std::uint64_t value = other[0], index = other[1];
+  if (index == kNoIndex) return;
+  if (index < pair[1]) {
+    std::swap(value, pair[0]);
+    std::swap(index, pair[1]);
+  }
+  if (index != kNoIndex) offer<T, kMaximum>(value_of<T>(value), index, pair);
 }
 
 template <bool kMaximum>

@@ -1,0 +1,136 @@
+// What CUDA offers: driver and GPUs, pinned memory, GPUDirect Storage. Nothing needs any of it, so the absence of a GPU
+// is no fault of the machine; a driver that does not work is.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "doctor/check.h"
+#include "drivers/cuda/probe/cuda_probe.h"
+#include "drivers/cuda/probe/cufile_probe.h"
+#include "drivers/linux/machine_memory.h"
+#include "drivers/linux/system_files.h"
+#include "ebb/options.h"
+#include "ebb/units.h"
+#include "run/scratch_directory.h"
+
+namespace ebb::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kPinnedBytes = 64 * kMiB;
+
+// Whether there is a GPU as far as the kernel knows: then CUDA has to work, too.
+bool has_kernel_driver() { return read_line("/proc/driver/nvidia/version").has_value(); }
+
+std::string describe(const cuda::GpuFacts& gpu) {
+  return fmt::format("{} (compute capability {}.{}), {}, {}, {}", gpu.name, gpu.capability / 10, gpu.capability % 10,
+                     format_size(gpu.memory_bytes),
+                     gpu.virtual_memory ? "virtual memory API" : "no virtual memory API: tensors keep their place",
+                     !gpu.pageable_access   ? "no access to pageable memory"
+                     : gpu.host_page_tables ? "access to pageable memory by the host's page tables (ATS)"
+                                            : "access to pageable memory (HMM)");
+}
+
+// A check of what only a GPU has; false where there is none.
+bool find_gpu(Check& check) {
+  cuda::CudaFacts facts;
+  std::string reason;
+  if (cuda::probe(options_from_environment().cuda_library, facts, reason) == Status::kOk) return true;
+  check.found = "not examined: there is no GPU that CUDA can use";
+  check.details["reason"] = reason;
+  return false;
+}
+
+}  // namespace
+
+Check check_cuda() {
+  Check check{"cuda", "CUDA", Verdict::kGood, "", "", {}};
+  cuda::CudaFacts facts;
+  std::string reason;
+  const Status status = cuda::probe(options_from_environment().cuda_library, facts, reason);
+  check.details["kernel_driver"] = read_line("/proc/driver/nvidia/version").value_or("");
+  auto gpus = Json::array();
+  for (const cuda::GpuFacts& gpu : facts.gpus) {
+    check.found += (check.found.empty() ? "" : "; ") + describe(gpu);
+    gpus.push_back({{"name", gpu.name},
+                    {"memory_bytes", gpu.memory_bytes},
+                    {"compute_capability", fmt::format("{}.{}", gpu.capability / 10, gpu.capability % 10)},
+                    {"virtual_memory", gpu.virtual_memory},
+                    {"pageable_memory_access", gpu.pageable_access},
+                    {"host_page_tables", gpu.host_page_tables}});
+  }
+  check.details["gpus"] = std::move(gpus);
+  if (status == Status::kOk) {
+    check.found = fmt::format("{}.{}: {}", facts.version / 1000, facts.version % 1000 / 10, check.found);
+    check.details["version"] = facts.version;
+    const bool can_move = std::ranges::all_of(facts.gpus, [](const auto& gpu) { return gpu.virtual_memory; });
+    if (can_move) return check;
+    check.verdict = Verdict::kWarning;
+    check.remedy = "tensors move to host memory and flash from CUDA 11.2 on: install a newer NVIDIA driver";
+    return check;
+  }
+  check.details["reason"] = reason;
+  if (status == Status::kUnsupported && !has_kernel_driver()) {
+    check.found = "no GPU; none is needed";
+    return check;
+  }
+  check.verdict = Verdict::kWarning;
+  check.found = reason;
+  check.remedy = "see what nvidia-smi says; programs without --device-memory work as they are";
+  return check;
+}
+
+Check check_pinned_memory() {
+  Check check{"pinned_memory", "pinned memory", Verdict::kGood, "", "", {}};
+  if (!find_gpu(check)) return check;
+  std::string reason;
+  const Status status = cuda::probe_pinning(options_from_environment().cuda_library, kPinnedBytes, reason);
+  const std::uint64_t free = read_machine_memory().usable_bytes();
+  check.details["tried_bytes"] = kPinnedBytes;
+  check.details["usable_bytes"] = free;
+  check.found =
+      fmt::format("{} can be pinned for the GPU; the driver pins as much as is free ({}), whatever ulimit -l says",
+                  format_size(kPinnedBytes), format_size(free));
+  if (status == Status::kOk) return check;
+  check.verdict = Verdict::kWarning;
+  check.found = reason;
+  check.remedy = "free host memory, or raise the container's limit: ulimit -l does not matter to CUDA";
+  return check;
+}
+
+Check check_gpudirect_storage() {
+  Check check{"gpudirect_storage", "GPUDirect Storage", Verdict::kGood, "", "", {}};
+  if (!find_gpu(check)) return check;
+  // cuFile writes a log where it is started. This process is the check's own.
+  const ScratchDirectory scratch;
+  if (::chdir(scratch.file(".").c_str()) != 0) check.details["log"] = "in the current directory";
+  cuda::CufileFacts facts;
+  std::string reason;
+  const Status status = cuda::probe_cufile("", facts, reason);
+  if (status == Status::kOk) {
+    const bool is_direct = facts.nvme || facts.nvme_p2p;
+    check.found = is_direct
+                      ? fmt::format("cuFile reads NVMe drives directly, by {}",
+                                    facts.nvme ? fmt::format("nvidia-fs {}.{}", facts.driver_major, facts.driver_minor)
+                                               : "peer-to-peer DMA of the kernel")
+                      : "cuFile works by way of host memory (compatibility mode)";
+    check.found += "; Ebbtide does not use it";
+    check.details = {{"nvidia_fs", fmt::format("{}.{}", facts.driver_major, facts.driver_minor)},
+                     {"nvme", facts.nvme},
+                     {"nvme_p2p", facts.nvme_p2p},
+                     {"compatibility_mode", facts.compatible}};
+    return check;
+  }
+  check.details["reason"] = reason;
+  check.found = reason + "; none is needed";
+  if (status == Status::kUnsupported) return check;
+  check.verdict = Verdict::kWarning;
+  check.remedy =
+      "for programs that use cuFile: load the kernel module nvidia-fs (package nvidia-fs or nvidia-gds), or "
+      "allow compatibility mode in cufile.json";
+  return check;
+}
+
+}  // namespace ebb::cli
