@@ -43,10 +43,12 @@ def walk(device="cpu", dtype="float32", samples=2, first=0, last=None):
     return runs
 
 
-def different(expected, actual):
-    """Names of the operators that do not give the same, with what they raised."""
+def _errors(runs):
+    return runs if isinstance(runs, str) else [errors for _, errors in runs]
+
+
+def different(expected, actual, bits=True):
+    """Names of the operators that do not give the same, with what they raised; without `bits` only errors count."""
     names = {name for name in expected if expected[name] != actual[name]}
-    for name in names & DECOMPOSED:
-        if [errors for _, errors in expected[name]] == [errors for _, errors in actual[name]]:
-            names.remove(name)
-    return {name: [errors for _, errors in actual[name]] for name in names}
+    alike = {name for name in names if _errors(expected[name]) == _errors(actual[name])}
+    return {name: _errors(actual[name]) for name in names - (alike & DECOMPOSED if bits else alike)}

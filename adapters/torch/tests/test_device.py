@@ -116,11 +116,11 @@ def test_memory_that_was_recorded_for_a_stream(flash):
     runner.managed("device_scenarios:recorded_streams", runner.on_soft_device(flash, MEMORY))
 
 
-def check_operators(flash, device_memory, **arguments):
+def check_operators(flash, device_memory, bits=True, **arguments):
     expected = runner.stock_result("device_operators:walk", device="cpu", timeout=3600, **arguments)
     options = runner.on_soft_device(flash, device_memory, strict=True)
     actual = runner.managed("device_operators:walk", options, device="soft", timeout=3600, **arguments).find("result")
-    assert not device_operators.different(expected, actual)
+    assert not device_operators.different(expected, actual, bits)
     return expected
 
 
@@ -134,7 +134,8 @@ def test_every_operator_announces(flash):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool", "complex64"])
 @pytest.mark.parametrize("first", range(0, OPERATORS_MAX, 100))
 def test_every_operator_announces_whole(flash, first, dtype):
-    check_operators(flash, "1GiB", first=first, last=first + 100, dtype=dtype, samples=10**6)
+    """All samples and more data types: for some of them a device decomposes an operator, and rounds in another way."""
+    check_operators(flash, "1GiB", bits=False, first=first, last=first + 100, dtype=dtype, samples=10**6)
 
 
 def answer(program, env=None):

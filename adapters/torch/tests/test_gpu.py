@@ -58,9 +58,8 @@ def test_every_operator_announces(gpu, flash, first):
     expected = runner.stock_result("device_operators:walk", **arguments)
     actual = runner.managed("device_operators:walk", options(flash, "8GiB"), env={"EBB_DEVICE_STRICT": "1"},
                             **arguments).find("result")
-    errors = {name: runs for name, runs in device_operators.different(expected, actual).items()
-              if "illegal" in str(runs) or "Ebbtide" in str(runs)}
-    assert not errors  # other differences are the GPU's own: many kernels add in any order
+    # Bits may differ between any two runs on a GPU: many kernels add in any order.
+    assert not device_operators.different(expected, actual, bits=False)
 
 
 def test_kernels_of_triton(gpu, flash):

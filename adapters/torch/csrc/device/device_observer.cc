@@ -117,8 +117,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   if (kind == OperatorKind::kMadeOfOthers) return nullptr;
   auto running = std::make_unique<RunningOperator>();
   enter();
+  const auto arguments = function.inputs();
   try {
-    const auto arguments = function.inputs();
     show_all(arguments);
     if (kind == OperatorKind::kLooksAtNothing) return running;
     const std::uint64_t op = op_of(function.name());
@@ -126,14 +126,11 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     const Accesses accesses = accesses_of(arguments, written);
     if (accesses.empty()) return running;
     running->collective = kind == OperatorKind::kCollective;
-    try {
-      if (kind == OperatorKind::kRefused) throw Error(Status::kUnsupported, refusal_of(function.name()));
-      running->ticket = device.runtime().announce_on(device.current_stream(), op, {accesses.data(), accesses.size()});
-    } catch (const std::exception& error) {
-      refuse(*running, arguments, error.what());
-    }
+    if (kind == OperatorKind::kRefused) throw Error(Status::kUnsupported, refusal_of(function.name()));
+    running->ticket = device.runtime().announce_on(device.current_stream(), op, {accesses.data(), accesses.size()});
   } catch (const std::exception& error) {
-    TORCH_WARN("Ebbtide could not announce ", function.name(), ": ", error.what());
+    // No room, or tensors that do not tell their bytes, as nested ones: their kernels would end the CUDA context.
+    refuse(*running, arguments, error.what());
   }
   return running;
 }
