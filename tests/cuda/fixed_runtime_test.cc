@@ -110,6 +110,36 @@ TEST_F(FixedRuntimeTest, FreedMemoryIsHandedOutWhenNothingUsesIt) {
   EXPECT_EQ(wrong_, 0u);
 }
 
+// Work that no launch tells of, as an operator's on what it makes: it is told when it has been started.
+TEST_F(FixedRuntimeTest, FreedWhileWorkWithoutALaunchUsesIt) {
+  open(8, 1);
+  void* const slow = stream();
+  void* const other = stream();
+  for (int round = 0; round < 20; ++round) {
+    void* const first = runtime_->allocate_on(slow, 8 * kGpuBlock);
+    const soft::Touch touch{first, 8 * kGpuBlock, true};
+    EXPECT_EQ(soft::launch(slow, {&touch, 1},
+                           [first] {
+                             std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                             write_words(first, 8 * kGpuBlock, 1);
+                           }),
+              0);
+    if (round % 2 == 0) {
+      runtime_->use_on(slow, first);
+    } else {
+      runtime_->unpin_on(slow, {&first, 1});
+    }
+    runtime_->deallocate_on(first, other);
+    void* const second = runtime_->allocate_on(other, 8 * kGpuBlock);
+    EXPECT_EQ(second, first);
+    write(other, second, 8 * kGpuBlock, 2);
+    check(other, second, 8 * kGpuBlock, 2);
+    runtime_->deallocate_on(second, other);
+  }
+  runtime_->synchronize();
+  EXPECT_EQ(wrong_, 0u);
+}
+
 TEST_F(FixedRuntimeTest, FreedInsideAnOpenLaunch) {
   open(8, 1);
   void* const on = stream();
