@@ -30,6 +30,7 @@ constexpr auto kReturnsFirst = [](const auto& left, const auto& right) { return 
 void Foresight::began(bool changed) {
   restart_scan();
   demanded_.assign(plan().references(), 0);
+  cleanings_.forget_before(now());
   if (!following()) return;
   Planned& planned = plans_[kind()];
   // Other events, another budget, a slower disk or longer launches need another plan; a few frames more or less do not.

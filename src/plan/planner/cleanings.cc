@@ -126,6 +126,13 @@ void CleaningQueue::clear() {
   for (auto& queue : queues_) queue.clear();
 }
 
+void CleaningQueue::forget_before(std::uint64_t event) {
+  for (auto& queue : queues_) {
+    std::erase_if(queue, [&](const Entry& entry) { return entry.until < event; });
+    std::make_heap(queue.begin(), queue.end(), kLeavesFirst);
+  }
+}
+
 void CleaningQueue::add(const Cleaning& cleaning, BlockRange tensor, std::uint64_t base) {
   const std::uint32_t first = std::min(cleaning.first_block, tensor.count);
   Entry entry;

@@ -47,6 +47,8 @@ std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& p
 class CleaningQueue {
  public:
   void clear();
+  // Of those that were to begin before this event none has a chance any more.
+  void forget_before(std::uint64_t event);
   void cover(std::uint32_t blocks) { cleaned_for_.resize(blocks, 0); }
   // The use that it follows has been made, of a tensor that has these blocks. `base`: where the events begin that it
   // counts from.

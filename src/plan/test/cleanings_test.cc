@@ -160,5 +160,21 @@ TEST(Cleanings, TheQueueNamesWhatLeavesFirstAndEachBlockOnce) {
   EXPECT_FALSE(queue.next(table, Tier::kHost, 101, ~0ull, never).valid());
 }
 
+TEST(Cleanings, TheQueueForgetsWhatIsTooLate) {
+  PageTable table(32, 8);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    table[BlockIndex(i)].state = BlockState::kResident;
+    table[BlockIndex(i)].live = 1;
+  }
+  CleaningQueue queue;
+  queue.cover(32);
+  queue.add({0, 0, 1, Tier::kFlash, 5, 10}, {BlockIndex(0), 1}, 100);
+  queue.add({0, 0, 1, Tier::kFlash, 9, 20}, {BlockIndex(4), 1}, 100);
+  queue.forget_before(106);
+  const auto never = [](BlockIndex) { return ~0ull; };
+  EXPECT_EQ(queue.next(table, Tier::kFlash, 101, ~0ull, never), BlockIndex(4));  // even if time went back
+  EXPECT_FALSE(queue.next(table, Tier::kFlash, 101, ~0ull, never).valid());
+}
+
 }  // namespace
 }  // namespace ebb
