@@ -236,7 +236,12 @@ void CudaArrayTest::fail_every_call(const soft::Machine& machine) {
   use_runtime(nullptr);
   runtime_.reset();
   int told = 0, lost = 0;
-  for (std::uint64_t nth = 1; nth <= calls; nth += 1 + nth / 8) {
+#ifdef __SANITIZE_THREAD__
+  constexpr std::uint64_t kDensity = 2;  // each run takes seconds
+#else
+  constexpr std::uint64_t kDensity = 8;
+#endif
+  for (std::uint64_t nth = 1; nth <= calls; nth += 1 + nth / kDensity) {
     for (const int error : {cuda::kOutOfMemory, cuda::kUncorrectable}) {
       SCOPED_TRACE("call " + std::to_string(nth) + " fails with " + std::to_string(error));
       runtime_ = use_soft_gpu(8, 32, false, machine);
