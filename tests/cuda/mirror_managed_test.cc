@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "drivers/cuda/cuda_api.h"
 #include "mirror_program.h"
 
 namespace ebb {
@@ -24,6 +25,7 @@ class CudaMirrorManaged : public CudaMirrorBase, public testing::WithParamInterf
     if (mirror_ == nullptr) return;
     Options options;
     options.memory = kBudget;
+    options.block_bytes = 256 * kKiB;
     options.flash = testing::TempDir();
     options.flash_bytes = 256 * kMiB;
     options.policy = "window";
@@ -124,6 +126,20 @@ TEST_P(CudaMirrorManaged, OverItsEndIsRefused) {
   const Use use = reads(reinterpret_cast<const std::byte*>(make(0)), std::size_t{1} << 46);
   const std::string why = said(Status::kInvalid, [&] { mirror_->launch(*kernel, {}, {}, {&use, 1}, runtime_.get()); });
   EXPECT_TRUE(contains(why, "one end is managed memory")) << why;
+}
+
+// Where it is not known that the kernel is over, its memory stays held; all else goes on.
+TEST_P(CudaMirrorManaged, AFailedLaunchIsToldAndLeavesBothUsable) {
+  if (!is_soft_) return;  // a GPU's driver does not fail when asked
+  float* const x = make(1);
+  float* const y = make(0);
+  for (const char* const function : {"cuEventCreate", "cuLaunchKernel", "cuEventRecord", "cuEventQuery"}) {
+    SCOPED_TRACE(function);
+    soft::fail_call(1, cuda::kOutOfMemory, function);
+    EXPECT_TRUE(contains(said(Status::kNoMemory, [&] { scale(x, y, 2, 1000, runtime_.get()); }), "OUT_OF_MEMORY"));
+    scale(x, y, 3, 1000, runtime_.get());
+    expect_scaled(x, y, 3, 1000);
+  }
 }
 
 // Why a Runtime is asked for: a GPU cannot wait for what is on flash.
