@@ -28,9 +28,9 @@ std::string describe(const cuda::GpuFacts& gpu) {
   return fmt::format("{} (compute capability {}.{}), {}, {}, {}", gpu.name, gpu.capability / 10, gpu.capability % 10,
                      format_size(gpu.memory_bytes),
                      gpu.virtual_memory ? "virtual memory API" : "no virtual memory API: tensors keep their place",
-                     !gpu.pageable_access   ? "no access to pageable memory"
-                     : gpu.host_page_tables ? "access to pageable memory by the host's page tables (ATS)"
-                                            : "access to pageable memory (HMM)");
+                     !gpu.pageable_access   ? "no access to pageable memory, which ebb::CudaMirror needs"
+                     : gpu.host_page_tables ? "access to pageable memory by the host's page tables (ebb::CudaMirror)"
+                                            : "access to pageable memory by HMM (ebb::CudaMirror)");
 }
 
 // A check of what only a GPU has; false where there is none.

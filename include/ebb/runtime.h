@@ -80,6 +80,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // `op` identifies the operation across iterations (op_of() its name, say). Nestable; returns a ticket.
   virtual std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept = 0;
   virtual void retire(std::uint64_t ticket) noexcept = 0;
+  // Keeps what is announced in memory, whoever wants room, until let_go(): for a device that cannot wait for what is
+  // absent. (What announce() keeps there gives way to touches of absent memory when nothing else does.) False, and
+  // nothing happens: not all of it is in memory, or more than half of the budget would be held by all together.
+  virtual bool hold(std::span<const Access> /*accesses*/) noexcept { return false; }
+  virtual void let_go(std::span<const Access> /*accesses*/) noexcept {}
   // Tells of a launch that will be announced, after those expected before it: what it needs is fetched ahead, as far as
   // it displaces nothing that is needed earlier. Returns a number for begin(), to be called between announce() and the
   // run of the launch, and for forget(), when it is over or will not be announced after all.

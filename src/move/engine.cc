@@ -127,7 +127,7 @@ void Engine::hold(BlockIndex index) {
   if (block.queue != 0 || block.state == BlockState::kFetching) {
     block.held = block.state == BlockState::kFetching || block.state == BlockState::kOnFlash;
   } else if (block.state == BlockState::kResident && block.live > 0) {
-    if (memory_.detach(index, block.frame) == Status::kOk) {
+    if (detach(index) == Status::kOk) {
       static_cast<void>(table_.become(index, BlockState::kReady, block.frame));
     }
   }
@@ -269,7 +269,7 @@ FrameIndex Engine::steal_dead() {
     const Victims::Candidate candidate = victims_.least_dead();
     if (!candidate.block.valid()) return FrameIndex::none();
     const FrameIndex frame = table_[candidate.block].frame;
-    if (memory_.detach(candidate.block, frame) != Status::kOk) {
+    if (detach(candidate.block) != Status::kOk) {
       victims_.skip();
       return FrameIndex::none();
     }
@@ -333,10 +333,16 @@ bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
   return false;
 }
 
+// As a page that the kernel has pinned, one that somebody has pinned cannot leave.
+Status Engine::detach(BlockIndex index) {
+  if (!limits_.keep_pinned && table_[index].pins > 0) return Status::kBusy;
+  return memory_.detach(index, table_[index].frame);
+}
+
 // Takes the frame of a resident block whose content nobody will read; false if it cannot leave.
 bool Engine::drop(BlockIndex index) {
   Block& block = table_[index];
-  if (memory_.detach(index, block.frame) != Status::kOk) return false;
+  if (detach(index) != Status::kOk) return false;
   counters_.wasted += block.prefetched ? 1 : 0;
   block.prefetched = false;
   drop_extent(block);

@@ -87,7 +87,8 @@ class Engine {
   bool short_of_frames() const { return short_of_frames_; }
   // Blocks used at or after this stamp belong to running launches and are evicted only for a fault.
   void set_pinned_from(std::uint64_t stamp) { victims_.set_pinned_from(stamp); }
-  // Where blocks in use stay whoever wants room, these say which; as often unpinned as pinned.
+  // A pinned block stays whoever wants room; as often unpinned as pinned. With Limits::keep_pinned these are the blocks
+  // in use, elsewhere those that are so besides.
   void pin(BlockIndex block) { ++table_[block].pins; }
   void unpin(BlockIndex block) {
     EBB_CHECK_LT(0u, table_[block].pins);
@@ -138,6 +139,7 @@ class Engine {
   bool evict_least(Urgency urgency, std::uint64_t worth_below);
   bool start_evict(BlockIndex block);
   bool drop(BlockIndex block);
+  Status detach(BlockIndex block);
   void rescue(BlockIndex block);
   void cancel(std::uint32_t token);
   void discard(BlockIndex block);

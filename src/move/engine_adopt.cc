@@ -16,7 +16,7 @@ Status Engine::vacate(BlockRange blocks) {
     EBB_CHECK_EQ(table_[i].live, 0u);
     if (table_[i].state != BlockState::kResident) continue;
     const FrameIndex frame = table_[i].frame;
-    if (memory_.detach(i, frame) != Status::kOk) return Status::kBusy;
+    if (detach(i) != Status::kOk) return Status::kBusy;
     static_cast<void>(table_.become(i, BlockState::kUntouched));
     --dead_resident_;
     frames_.put(frame);

@@ -107,7 +107,7 @@ bool Engine::start_evict(BlockIndex index) {
   }
   if (transfer.in_place) transfer.extent = block.extent;
   if (!transfer.extent.valid()) return false;
-  if (memory_.detach(index, block.frame) != Status::kOk) {
+  if (detach(index) != Status::kOk) {
     if (!transfer.in_place) release_extent(transfer.extent);
     return false;
   }

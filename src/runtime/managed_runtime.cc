@@ -214,6 +214,46 @@ void ManagedRuntime::retire(std::uint64_t ticket) noexcept {
   core_.retire(ticket);
 }
 
+bool ManagedRuntime::hold(std::span<const Access> accesses) noexcept {
+  if (child_) return false;
+  bool held = true;
+  with_ranges(accesses, [&](std::span<const Core::Range> ranges) { held = hold(ranges); });
+  return held;
+}
+
+bool ManagedRuntime::hold(std::span<const Core::Range> ranges) {
+  const Lock lock(mutex_);
+  std::uint64_t count = 0;
+  for (const Core::Range& range : ranges) {
+    const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
+    count += blocks.count;
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      if (core_.table()[i].state != BlockState::kResident) return false;
+    }
+  }
+  if ((held_blocks_ + count) * options_.block_bytes > read_stats().budget_bytes / 2) return false;
+  held_blocks_ += count;
+  for (const Core::Range& range : ranges) {
+    const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) core_.engine().pin(i);
+  }
+  return true;
+}
+
+void ManagedRuntime::let_go(std::span<const Access> accesses) noexcept {
+  if (child_) return;
+  with_ranges(accesses, [&](std::span<const Core::Range> ranges) {
+    const Lock lock(mutex_);
+    for (const Core::Range& range : ranges) {
+      const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
+      held_blocks_ -= blocks.count;
+      for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) core_.engine().unpin(i);
+    }
+    pump();  // somebody may wait for one to leave
+    after_change();
+  });
+}
+
 std::uint64_t ManagedRuntime::expect(std::span<const Access> accesses) noexcept {
   if (child_) return 0;
   std::uint64_t expected = 0;

@@ -53,6 +53,8 @@ class ManagedRuntime final : public Runtime {
   std::size_t discard(std::span<std::byte> memory) override { return end_adoption(memory, true); }
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   void retire(std::uint64_t ticket) noexcept override;
+  bool hold(std::span<const Access> accesses) noexcept override;
+  void let_go(std::span<const Access> accesses) noexcept override;
   std::uint64_t expect(std::span<const Access> accesses) noexcept override;
   void begin(std::uint64_t expected) noexcept override;
   void forget(std::uint64_t expected) noexcept override;
@@ -137,6 +139,7 @@ class ManagedRuntime final : public Runtime {
   template <typename F>
   void with_ranges(std::span<const Access> accesses, F&& use) const;
   std::uint64_t announce(std::uint64_t op, std::span<const Core::Range> ranges);
+  bool hold(std::span<const Core::Range> ranges);
 
   Options options_;
   std::unique_ptr<SpaceMemory> memory_;
@@ -164,6 +167,7 @@ class ManagedRuntime final : public Runtime {
   std::uint64_t last_step_ns_ = 0;
   std::uint64_t last_launch_ns_ = 0;  // when the launch announced last had its blocks
   std::uint64_t starved_since_ns_ = 0;
+  std::uint64_t held_blocks_ = 0;  // counted once for each who holds them
   std::uint64_t lost_reported_ = 0;
   std::uint64_t peak_resident_bytes_ = 0;
   std::vector<Snapshot> snapshots_;

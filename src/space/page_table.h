@@ -24,7 +24,7 @@ struct Block {            // all bits zero: an untouched block
   BlockIndex queue_next;  // links of the want queue that holds this block
   BlockIndex queue_previous;
   std::uint32_t live = 0;      // allocations that overlap the block; at 0 its content is dead
-  std::uint32_t pins = 0;      // reasons to keep it where it is, counted where a touch of an absent block is fatal
+  std::uint32_t pins = 0;      // reasons to keep it where it is: users to whom a touch of an absent block is fatal
   std::uint64_t last_use = 0;  // stamp of the last announced launch, fault or allocation
   BlockState state = BlockState::kUntouched;
   std::uint8_t queue = 0;   // the number of that want queue, or 0

@@ -80,7 +80,18 @@ Status Api::load(const std::string& library, Api& api, std::string& reason) {
   Symbols virtual_memory(opened);
   find_virtual_memory(virtual_memory, api);
   if (virtual_memory.missing() != nullptr) api.set_access = nullptr;
+  Symbols advice(opened);
+  advice.find(api.prefetch, "cuMemPrefetchAsync_v2");
+  advice.find(api.prefetch_before_12_2, "cuMemPrefetchAsync");
   return Status::kOk;
+}
+
+Result Api::move_pages(Pointer address, std::size_t bytes, Device to, Stream stream) const {
+  if (prefetch != nullptr) {
+    const Location location = to == kHost ? Location{kLocationHost, 0} : Location{kLocationDevice, to};
+    return prefetch(address, bytes, location, 0, stream);
+  }
+  return prefetch_before_12_2 != nullptr ? prefetch_before_12_2(address, bytes, to, stream) : kNotSupported;
 }
 
 std::string Api::text(Result error) const {

@@ -52,6 +52,8 @@ inline constexpr int kAttributeMajor = 75;            // CU_DEVICE_ATTRIBUTE_COM
 inline constexpr int kAttributeMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 inline constexpr int kAllocationPinned = 1;           // CU_MEM_ALLOCATION_TYPE_PINNED
 inline constexpr int kLocationDevice = 1;             // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kLocationHost = 2;               // CU_MEM_LOCATION_TYPE_HOST
+inline constexpr Device kHost = -1;                   // CU_DEVICE_CPU
 inline constexpr int kAccessReadWrite = 3;            // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kGranularityMinimum = 0;         // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
@@ -133,10 +135,17 @@ struct Api {
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,
                    void** extra) = nullptr;
 
+  // Advice on where pages lie. The first is that of CUDA 12.2 and later; each is null where the driver lacks it.
+  Result (*prefetch)(Pointer address, std::size_t bytes, Location location, unsigned flags, Stream stream) = nullptr;
+  Result (*prefetch_before_12_2)(Pointer address, std::size_t bytes, Device to, Stream stream) = nullptr;
+
   bool has_virtual_memory() const { return set_access != nullptr; }
   // Never closed: threads of the driver outlive whoever uses it. kUnsupported with a sentence in `reason`: no such
   // library, or one that lacks an entry point and so is no CUDA driver, or too old a one.
   static Status load(const std::string& library, Api& api, std::string& reason);
+  // Moves pages to a GPU's memory, or to the host's for kHost, by the newest function that there is. kNotSupported:
+  // there is none.
+  Result move_pages(Pointer address, std::size_t bytes, Device to, Stream stream) const;
   // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
   std::string text(Result error) const;
 };

@@ -40,6 +40,7 @@ static_assert(kAttributeMinor == int{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINO
 static_assert(kAttributePageableAccess == int{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS});
 static_assert(kAllocationPinned == int{CU_MEM_ALLOCATION_TYPE_PINNED});
 static_assert(kLocationDevice == int{CU_MEM_LOCATION_TYPE_DEVICE});
+static_assert(kLocationHost == int{CU_MEM_LOCATION_TYPE_HOST} && kHost == CU_DEVICE_CPU);
 static_assert(kAccessReadWrite == int{CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
 static_assert(kHostMapped == unsigned{CU_MEMHOSTALLOC_DEVICEMAP});
 static_assert(kGranularityMinimum == int{CU_MEM_ALLOC_GRANULARITY_MINIMUM});
@@ -88,6 +89,12 @@ static_assert(Same<decltype(Api::module_load), decltype(&cuModuleLoadData)>::val
 static_assert(Same<decltype(Api::module_unload), decltype(&cuModuleUnload)>::value);
 static_assert(Same<decltype(Api::module_function), decltype(&cuModuleGetFunction)>::value);
 static_assert(Same<decltype(Api::launch), decltype(&cuLaunchKernel)>::value);
+// The newer function has the name of the older from CUDA 13 on; what is exported has both, as find() asks for them.
+#if CUDA_VERSION >= 13000
+static_assert(Same<decltype(Api::prefetch), decltype(&cuMemPrefetchAsync)>::value);
+#else
+static_assert(Same<decltype(Api::prefetch_before_12_2), decltype(&cuMemPrefetchAsync)>::value);
+#endif
 
 }  // namespace
 }  // namespace ebb::cuda

@@ -231,6 +231,22 @@ TEST_F(EngineTest, RunningLaunchesKeepTheirBlocksUnlessSomebodyFaults) {
   EXPECT_EQ(state(0), kOnFlash);
 }
 
+TEST_F(EngineTest, PinnedBlocksStayAlsoWhenSomebodyFaults) {
+  make(2, 4);
+  fill(0);
+  fill(1);
+  engine_->pin(BlockIndex(0));
+  fill(2);
+  fill(3);
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_EQ(state(2), kOnFlash);
+  engine_->unpin(BlockIndex(0));
+  fill(1);
+  fill(2);
+  EXPECT_EQ(state(0), kOnFlash);
+  engine_->validate();
+}
+
 TEST_F(EngineTest, BusyBlocksDoNotHideThoseThatCanLeave) {
   make(40, 40);
   for (std::uint32_t i = 0; i < 40; ++i) fill(i);

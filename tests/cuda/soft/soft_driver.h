@@ -28,7 +28,8 @@ struct Machine {
   int devices = 1;
   int driver_version = 13000;
   bool virtual_memory = true;
-  bool pageable_access = false;
+  bool pageable_access = false;  // kernels may touch memory of the host
+  bool prefetch = true;          // and its pages can be moved
   std::size_t memory_bytes = std::size_t{256} << 20;
   std::size_t pinned_bytes = std::size_t{1} << 30;
   std::size_t granularity = std::size_t{64} << 10;
@@ -39,6 +40,13 @@ struct Touch {
   const void* address = nullptr;
   std::size_t bytes = 0;
   bool write = false;
+};
+
+// Pages that were asked to move.
+struct Prefetch {
+  const void* address = nullptr;
+  std::size_t bytes = 0;
+  int device = 0;  // -1: the host
 };
 
 struct Live {
@@ -62,6 +70,8 @@ EBB_SOFT int delete_stream(void* stream);
 EBB_SOFT int order(void* before, void* after);
 // Waits for a stream, as cuStreamSynchronize.
 EBB_SOFT int wait_for(void* stream);
+// Since the last time.
+EBB_SOFT std::vector<Prefetch> take_prefetches();
 // What was done wrong since the last time.
 EBB_SOFT std::vector<std::string> take_violations();
 EBB_SOFT Live live();

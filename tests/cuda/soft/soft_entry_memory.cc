@@ -217,4 +217,21 @@ EBB_SOFT Result cuMemSetAccess(Pointer address, std::size_t bytes, const AccessD
   return kSuccess;
 }
 
+EBB_SOFT Result cuMemPrefetchAsync_v2(Pointer address, std::size_t bytes, Location to, unsigned flags, Stream stream) {
+  Call call("cuMemPrefetchAsync");
+  if (call.result() != kSuccess) return call.result();
+  if (!call->machine.prefetch) return kNotSupported;
+  if (flags != 0 || bytes == 0 || call->stream_of(stream) == nullptr) return kInvalidValue;
+  if (!call->machine.pageable_access && !call->is_device(bytes_at(address))) return kInvalidValue;
+  if (to.type != kLocationDevice && to.type != kLocationHost) return kInvalidValue;
+  call->prefetches.push_back({bytes_at(address), bytes, to.type == kLocationHost ? kHost : to.id});
+  return kSuccess;
+}
+
+// As drivers before CUDA 12.2 have it, and later ones too.
+EBB_SOFT Result cuMemPrefetchAsync(Pointer address, std::size_t bytes, Device to, Stream stream) {
+  const Location location = to == kHost ? Location{kLocationHost, 0} : Location{kLocationDevice, to};
+  return cuMemPrefetchAsync_v2(address, bytes, location, 0, stream);
+}
+
 }  // extern "C"

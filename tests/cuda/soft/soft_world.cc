@@ -5,10 +5,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <utility>
+
+#include "soft_host.h"
 
 namespace ebb::soft {
 
@@ -57,6 +60,7 @@ void World::reset(const Machine& wanted) {
   initialized = false;
   broken = kSuccess;
   violations.clear();
+  prefetches.clear();
   calls = fail_nth = 0;
   fail_function.clear();
 }
@@ -116,6 +120,20 @@ bool World::accessible(const void* address, std::size_t bytes) {
     at = begin + mapping->bytes;
   }
   return true;
+}
+
+bool World::all_accessible(std::span<const Touch> touches) {
+  bool reaches_host = false;
+  {
+    const std::lock_guard lock(mutex);
+    reaches_host = machine.pageable_access;
+    for (const Touch& wanted : touches) {
+      if (is_device(wanted.address) && !accessible(wanted.address, wanted.bytes)) return false;
+    }
+  }
+  return std::ranges::all_of(touches, [&](const Touch& wanted) {
+    return wanted.bytes == 0 || is_device(wanted.address) || (reaches_host && host_accessible(wanted));
+  });
 }
 
 SoftStream* World::stream_of(Stream stream) {
@@ -215,15 +233,15 @@ void World::start(SoftStream& stream, std::span<const Touch> touches, std::funct
   for (const Touch& wanted : touches) {
     // As on a GPU it is found when the kernel runs, if the address has not been mapped by then.
     static_cast<void>(touch(stream, wanted.address, wanted.bytes, wanted.write, false));
+    if (!is_device(wanted.address) && wanted.bytes > 0 && !machine.pageable_access) {
+      complain("a kernel touches memory of the host, which this device does not reach");
+    }
   }
   give(stream, [this, body = std::move(body), kept = std::vector<Touch>(touches.begin(), touches.end())] {
-    {
-      const std::lock_guard running(mutex);
-      for (const Touch& wanted : kept) {
-        if (!accessible(wanted.address, wanted.bytes)) return false;
-      }
-    }
-    return run_guarded(body, arena, arena + kArenaBytes);
+    if (!all_accessible(kept) || !run_guarded(body, arena, arena + kArenaBytes)) return false;
+    // Memory of the host has to stay, too: what the runtime took meanwhile, a GPU would not have found.
+    return std::ranges::all_of(
+        kept, [&](const Touch& wanted) { return is_device(wanted.address) || host_accessible(wanted); });
   });
 }
 
@@ -293,6 +311,12 @@ int wait_for(void* stream) {
   const std::lock_guard lock(all.mutex);
   all.host.add(clock);
   return all.broken;
+}
+
+std::vector<Prefetch> take_prefetches() {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  return std::exchange(all.prefetches, {});
 }
 
 std::vector<std::string> take_violations() {

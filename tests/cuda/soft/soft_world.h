@@ -60,8 +60,11 @@ class World {
   Mapping* mapping_at(const void* address, std::byte** begin = nullptr);
   // Notes that work of a stream touches these bytes; false: they are not all there.
   bool touch(SoftStream& stream, const void* address, std::size_t bytes, bool write, bool pinned);
-  // Whether an access can be made now, looked at when the work runs.
+  // Whether an access to the device's addresses can be made now, looked at when the work runs.
   bool accessible(const void* address, std::size_t bytes);
+  bool is_device(const void* address) const { return address >= arena && address < arena + kArenaBytes; }
+  // The same for all that a kernel touches; the host's memory without the lock.
+  bool all_accessible(std::span<const Touch> touches);
   // Numbers a new piece of work.
   void order(SoftStream& stream);
   SoftStream* stream_of(cuda::Stream stream);
@@ -108,6 +111,7 @@ class World {
   cuda::Handle next_handle = 1;
   cuda::Result broken = cuda::kSuccess;  // every call answers so
   std::vector<std::string> violations;
+  std::vector<Prefetch> prefetches;
   std::uint64_t calls = 0;
   std::uint64_t fail_nth = 0;
   cuda::Result fail_with = cuda::kSuccess;

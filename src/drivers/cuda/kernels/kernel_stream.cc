@@ -134,9 +134,9 @@ std::shared_ptr<CudaKernel> KernelStream::compile(const std::string& source, con
     kernels_.clear();
   }
   const auto kernel = std::make_shared<Kernel>(api_, context_);
-  const std::string image = compiler_.compile(source);
-  check(api_.module_load(&kernel->module, image.c_str()), "cuModuleLoadData");
-  check(api_.module_function(&kernel->function, kernel->module, function.c_str()), "cuModuleGetFunction");
+  const char* call = "";
+  const cuda::Result result = kernel->load(compiler_.compile(source), function, call);
+  check(result, call);
   kernels_.emplace(key, kernel);
   return kernel;
 }

@@ -17,6 +17,7 @@
 #include "drivers/cuda/cuda_current.h"
 #include "drivers/cuda/kernels/compiler.h"
 #include "drivers/cuda/kernels/cublas_api.h"
+#include "drivers/cuda/kernels/loaded_kernel.h"
 #include "ebb/cuda/stream.h"
 
 namespace ebb {
@@ -38,7 +39,7 @@ class KernelStream final : public CudaStream {
   void synchronize() override;
 
  private:
-  class Kernel;
+  using Kernel = cuda::LoadedKernel;
   class Launch;
   struct Tile;
   using Lock = std::unique_lock<std::mutex>;
