@@ -125,8 +125,7 @@ add_executable(gpu_bench ${CMAKE_SOURCE_DIR}/tests/cuda/gpu_bench.cc)
 target_link_libraries(gpu_bench PRIVATE ebb ebb_flags)
 set_target_properties(gpu_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# The tests of arrays anywhere, with a GPU as the place of new ones. Of one thread but for the streams, which cuda_test has
-# too.
+# The tests of arrays anywhere, with a GPU as the place of new ones. Of one thread but for streams, which cuda_test has.
 if(TARGET ebb_array AND NOT EBB_SANITIZE MATCHES "thread")
   ebb_gtest(cuda_operations_test SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/array_environment.cc
             ${CMAKE_SOURCE_DIR}/src/array/test/operations_test.cc ${CMAKE_SOURCE_DIR}/src/array/test/reduce_test.cc
