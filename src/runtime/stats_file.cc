@@ -54,10 +54,13 @@ void StatsFile::add_step(double seconds) {
   page_->step_count.store(step + 1, std::memory_order_release);
 }
 
-std::uint64_t StatsFile::step_count() const {
-  return page_ == nullptr ? 0 : page_->step_count.load(std::memory_order_acquire);
+std::vector<double> StatsFile::step_seconds() const {
+  const std::uint64_t count = page_ == nullptr ? 0 : page_->step_count.load(std::memory_order_acquire);
+  std::vector<double> seconds;
+  for (std::uint64_t i = count - std::min<std::uint64_t>(count, StatsPage::kStepsMax); i < count; ++i) {
+    seconds.push_back(page_->step_seconds[i % StatsPage::kStepsMax]);
+  }
+  return seconds;
 }
-
-double StatsFile::step_seconds(std::uint64_t step) const { return page_->step_seconds[step % StatsPage::kStepsMax]; }
 
 }  // namespace ebb

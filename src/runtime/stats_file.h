@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ebb/stats_page.h"
 
@@ -19,9 +20,8 @@ class StatsFile {
   void open(const std::string& path, const std::string& policy, const std::string& description);
   void update(const Stats& stats);
   void add_step(double seconds);
-  // Steps kept, oldest first.
-  std::uint64_t step_count() const;
-  double step_seconds(std::uint64_t step) const;
+  // Of the steps kept, oldest first.
+  std::vector<double> step_seconds() const;
   // In a forked child: the page stays the parent's.
   void detach() { page_ = nullptr; }
 

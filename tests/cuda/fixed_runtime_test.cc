@@ -11,26 +11,18 @@
 #include "base/rng.h"
 #include "drivers/cuda/cuda_fixed.h"
 #include "ebb/array.h"
-#include "gpu_program.h"
+#include "gpu_fixture.h"
 #include "watched_runtime.h"
 
 namespace ebb {
 namespace {
 
-class FixedRuntimeTest : public testing::Test {
+class FixedRuntimeTest : public GpuFixture {
  protected:
-  void SetUp() override { reset(); }
-  void TearDown() override {
-    runtime_.reset();
-    for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
-    soft::reset();
-  }
-  static void reset() {
+  soft::Machine machine() const override {
     soft::Machine machine;
     machine.virtual_memory = false;
-    soft::reset(machine);
+    return machine;
   }
   // So many blocks of GPU memory, and of host memory.
   void open(std::uint32_t frames, std::uint32_t host) {
@@ -38,24 +30,6 @@ class FixedRuntimeTest : public testing::Test {
     options.memory = host * kGpuBlock;
     runtime_ = DeviceRuntime::open(options);
   }
-  void* stream() {
-    void* made = nullptr;
-    EXPECT_EQ(soft::new_stream(&made), 0);
-    streams_.push_back(made);
-    return made;
-  }
-  void write(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
-    EXPECT_EQ(run_kernel(*runtime_, on, 1, {{data, bytes, true}}, [=] { write_words(data, bytes, seed); }), 0);
-  }
-  void check(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
-    auto* const wrong = &wrong_;
-    EXPECT_EQ(run_kernel(*runtime_, on, 2, {{data, bytes, false}}, [=] { check_words(data, bytes, seed, 0, wrong); }),
-              0);
-  }
-
-  std::shared_ptr<DeviceRuntime> runtime_;
-  std::vector<void*> streams_;
-  std::atomic<std::uint64_t> wrong_{0};
 };
 
 TEST_F(FixedRuntimeTest, SaysWhatItIs) {

@@ -7,36 +7,14 @@
 #include <thread>
 
 #include "drivers/cuda/cuda_api.h"
-#include "gpu_program.h"
+#include "gpu_fixture.h"
 
 namespace ebb {
 namespace {
 
-class GpuRuntimeTest : public testing::Test {
+class GpuRuntimeTest : public GpuFixture {
  protected:
-  void SetUp() override { soft::reset(); }
-  void TearDown() override {
-    runtime_.reset();
-    for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
-    soft::reset();
-  }
   void open(const Options& options) { runtime_ = DeviceRuntime::open(options); }
-  void* stream() {
-    void* made = nullptr;
-    EXPECT_EQ(soft::new_stream(&made), 0);
-    streams_.push_back(made);
-    return made;
-  }
-  void write(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
-    EXPECT_EQ(run_kernel(*runtime_, on, 1, {{data, bytes, true}}, [=] { write_words(data, bytes, seed); }), 0);
-  }
-  void check(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
-    auto* const wrong = &wrong_;
-    EXPECT_EQ(run_kernel(*runtime_, on, 2, {{data, bytes, false}}, [=] { check_words(data, bytes, seed, 0, wrong); }),
-              0);
-  }
   // Writes `count` tensors of so many bytes, and reads them back in the same order, twice.
   void cycle(std::size_t count, std::size_t bytes) {
     void* const on = stream();
@@ -60,10 +38,6 @@ class GpuRuntimeTest : public testing::Test {
     }
     return "";
   }
-
-  std::shared_ptr<DeviceRuntime> runtime_;
-  std::vector<void*> streams_;
-  std::atomic<std::uint64_t> wrong_{0};
 };
 
 TEST_F(GpuRuntimeTest, FitsInDeviceMemory) {

@@ -136,14 +136,19 @@ TEST(Cleanings, WhatIsBornIsMadeByTheTimeOfItsFirstUse) {
   EXPECT_EQ(found[0].until, 3u);
 }
 
-TEST(Cleanings, TheQueueNamesWhatLeavesFirstAndEachBlockOnce) {
-  PageTable table(32, 8);
+// Eight blocks are there.
+void fill(PageTable& table, CleaningQueue& queue) {
   for (std::uint32_t i = 0; i < 8; ++i) {
     table[BlockIndex(i)].state = BlockState::kResident;
     table[BlockIndex(i)].live = 1;
   }
+  queue.cover(table.size());
+}
+
+TEST(Cleanings, TheQueueNamesWhatLeavesFirstAndEachBlockOnce) {
+  PageTable table(32, 8);
   CleaningQueue queue;
-  queue.cover(32);
+  fill(table, queue);
   const auto never = [](BlockIndex) { return ~0ull; };
   queue.add({0, 0, 2, Tier::kFlash, 5, 20}, {BlockIndex(0), 2}, 100);
   queue.add({0, 0, 2, Tier::kFlash, 6, 10}, {BlockIndex(4), 2}, 100);
@@ -162,12 +167,8 @@ TEST(Cleanings, TheQueueNamesWhatLeavesFirstAndEachBlockOnce) {
 
 TEST(Cleanings, TheQueueForgetsWhatIsTooLate) {
   PageTable table(32, 8);
-  for (std::uint32_t i = 0; i < 8; ++i) {
-    table[BlockIndex(i)].state = BlockState::kResident;
-    table[BlockIndex(i)].live = 1;
-  }
   CleaningQueue queue;
-  queue.cover(32);
+  fill(table, queue);
   queue.add({0, 0, 1, Tier::kFlash, 5, 10}, {BlockIndex(0), 1}, 100);
   queue.add({0, 0, 1, Tier::kFlash, 9, 20}, {BlockIndex(4), 1}, 100);
   queue.forget_before(106);

@@ -250,14 +250,7 @@ Stats FixedRuntime::stats() const {
   return read_stats();
 }
 
-std::vector<double> FixedRuntime::step_seconds() const {
-  const std::uint64_t count = stats_file_.step_count();
-  std::vector<double> seconds;
-  for (std::uint64_t i = count - std::min<std::uint64_t>(count, StatsPage::kStepsMax); i < count; ++i) {
-    seconds.push_back(stats_file_.step_seconds(i));
-  }
-  return seconds;
-}
+std::vector<double> FixedRuntime::step_seconds() const { return stats_file_.step_seconds(); }
 
 std::string FixedRuntime::description() const {
   return device_->description() + ", then " + format_size(areas_[1].bytes) +

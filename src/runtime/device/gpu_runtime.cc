@@ -370,14 +370,7 @@ Stats GpuRuntime::stats() const {
   return read_stats();
 }
 
-std::vector<double> GpuRuntime::step_seconds() const {
-  const std::uint64_t count = stats_file_.step_count();
-  std::vector<double> seconds;
-  for (std::uint64_t i = count - std::min<std::uint64_t>(count, StatsPage::kStepsMax); i < count; ++i) {
-    seconds.push_back(stats_file_.step_seconds(i));
-  }
-  return seconds;
-}
+std::vector<double> GpuRuntime::step_seconds() const { return stats_file_.step_seconds(); }
 
 std::string GpuRuntime::policy() const { return std::string(core_.policy().name()); }
 
