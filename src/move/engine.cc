@@ -177,6 +177,9 @@ void Engine::pump() {
     if (!serve(block, Urgency::kFault)) break;
     urgent_.remove(block);
   }
+  // Before those who want frames take what there is of transfers for the slowest lane.
+  if (policy_.listens() && table_.has_host()) evict_behind(Tier::kHost);
+  if (policy_.listens()) evict_behind(Tier::kFlash);
   while (!wanted_.empty()) {
     const BlockIndex block = wanted_.front();
     if (!serve(block, Urgency::kWanted)) {
@@ -186,13 +189,9 @@ void Engine::pump() {
     }
     wanted_.remove(block);
   }
-  if (policy_.listens()) {
-    for (const Tier below : {Tier::kHost, Tier::kFlash}) {
-      if (below == Tier::kHost && !table_.has_host()) continue;
-      evict_behind(below);
-      if (urgent_.empty() && wanted_.empty()) fetch_ahead(below);
-    }
-  }
+  const bool unhurried = policy_.listens() && urgent_.empty() && wanted_.empty();
+  if (unhurried && table_.has_host()) fetch_ahead(Tier::kHost);
+  if (unhurried) fetch_ahead(Tier::kFlash);
   restore_reserve();
   if (policy_.listens() && urgent_.empty() && wanted_.empty()) {
     if (table_.has_host() && limits_.clean_host) clean_ahead(Tier::kHost);

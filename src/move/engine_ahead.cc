@@ -2,12 +2,19 @@
 #include "move/engine.h"
 
 namespace ebb {
+namespace {
+
+constexpr std::uint32_t kCleaningMax = 2;  // so that a lane with two stages, or with latency, is not idle in between
+
+}  // namespace
 
 // Fetches what the policy expects next, into frames that nobody is about to need, or in place of blocks worth less.
 void Engine::fetch_ahead(Tier below) {
   while (!transfers_.full() && in_lane(lane_in(below)) < limits_.lane) {
     const Policy::Ahead ahead = policy_.ahead(table_, below);
     if (!ahead.block.valid()) return;
+    const ExtentIndex extent = table_[ahead.block].extent;  // the next one may be in the other tier, whose lane is full
+    if (extent.valid() && in_lane(lane_in(extents_.tier_of(extent))) >= limits_.lane) return;
     if (frames_.free() + frames_.room() + dead_resident_ < ahead.spare) return;
     if (frames_.free() + frames_.room() <= limits_.reserve) {
       if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
@@ -34,10 +41,10 @@ void Engine::evict_behind(Tier below) {
   }
 }
 
-// Writes what will leave before it changes, while its lane has nothing else to do: one block at a time, so that what
+// Writes what will leave before it changes, while its lane has nothing else to do: few blocks at a time, so that what
 // has to leave now does not wait long.
 void Engine::clean_ahead(Tier below) {
-  while (!transfers_.full() && in_lane(lane_out(below)) == 0) {
+  while (!transfers_.full() && in_lane(lane_out(below)) < kCleaningMax) {
     const BlockIndex index = policy_.clean(table_, below, victims_.pinned_from());
     if (!index.valid()) return;
     const Block& block = table_[index];

@@ -324,9 +324,13 @@ PlanLimits Follower::plan_limits() const {
   PlanLimits limits;
   limits.block_bytes = block_bytes_;
   limits.frames = frames_ > pace().frames_in_transit ? frames_ - pace().frames_in_transit : 1;
+  limits.frames_in_transit = pace().frames_in_transit;
   limits.host_blocks = pace().host_blocks;
   limits.host_in_ns = pace().host_in_ns;
   limits.flash_in_ns = pace().flash_in_ns;
+  limits.clean_host = pace().clean_host;
+  limits.flash_out_ns = pace().flash_out_ns;
+  limits.flash_both_ns = pace().flash_both_ns;
   return limits;
 }
 

@@ -108,6 +108,7 @@ void Foresight::wake_up(Position position) {
       idle_[kept++] = journey;
       continue;
     }
+    ++version_;
     auto& queue = leaving_[index_below(journey.tier)];
     queue.push_back(journey);
     std::push_heap(queue.begin(), queue.end(), kNeededLast);
@@ -128,6 +129,12 @@ void Foresight::wake_up(Position position) {
     std::push_heap(queue.begin(), queue.end(), kNeededFirst);
     away_.pop_back();
   }
+}
+
+std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
+  const std::uint64_t worth = Follower::keep(index, block);
+  const bool leaves = following() && index.value() < away_until_.size() && away_until_[index.value()] > now();
+  return leaves && worth > kHorizon / 2 ? worth - kHorizon / 2 : worth;
 }
 
 Tier Foresight::destination(BlockIndex block) const {
@@ -155,7 +162,10 @@ BlockIndex Foresight::behind(const PageTable& table, Tier below, std::uint64_t p
 }
 
 BlockIndex Foresight::clean(const PageTable& table, Tier below, std::uint64_t pinned_from) {
-  return cleanings_.next(table, below, now(), pinned_from, [&](BlockIndex block) { return next_use(block); });
+  const BlockIndex block =
+      cleanings_.next(table, below, now(), pinned_from, [&](BlockIndex each) { return next_use(each); });
+  if (block.valid()) destination_[block.value()] = below;
+  return block;
 }
 
 Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {

@@ -26,6 +26,9 @@ class Foresight final : public Follower {
 
   void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void step() override;
+  // What is to leave by plan is worth less than anything else.
+  std::uint64_t keep(BlockIndex index, const Block& block) const override;
+  std::uint64_t version() const override { return version_; }
   Tier destination(BlockIndex block) const override;
   Ahead ahead(const PageTable& table, Tier below) override;
   BlockIndex behind(const PageTable& table, Tier below, std::uint64_t pinned_from) override;
@@ -65,6 +68,7 @@ class Foresight final : public Follower {
   std::array<std::vector<Journey>, kTiersBelow> returning_;  // heaps by tier below: needed first on top
   std::vector<std::uint64_t> away_until_;                    // by block: when it may be fetched, if it left by plan
   std::vector<Tier> destination_;                            // by block
+  std::uint64_t version_ = 0;
   CleaningQueue cleanings_;
   Rewind rewind_;  // while there is nothing to follow
 

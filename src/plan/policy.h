@@ -32,6 +32,9 @@ struct Pace {
   double host_in_ns = 0;
   double flash_in_ns = 0;
   std::uint32_t frames_in_transit = 0;  // kept free, and for blocks on their way
+  bool clean_host = true;               // what leaves for host memory with a good copy there needs no write
+  double flash_out_ns = 0;              // to get there; 0: as long
+  double flash_both_ns = 0;  // what one block, whichever way, takes of flash; 0: both ways at once are no slower
 };
 
 class Policy {

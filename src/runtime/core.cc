@@ -341,7 +341,8 @@ void Core::step() {
 void Core::set_flash_pace(double ns_a_block) {
   if (ns_a_block <= 0) return;
   const Engine::Limits limits = limits_of(config_, policy_);
-  policy_.set_pace({config_.host_extents, config_.host_in_ns, ns_a_block, limits.reserve + limits.lane});
+  policy_.set_pace({config_.host_extents, config_.host_in_ns, ns_a_block, limits.reserve + limits.lane,
+                    limits.clean_host, config_.flash_out_ns, config_.flash_both_ns});
 }
 
 void Core::find_step(std::uint64_t op) {

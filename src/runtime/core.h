@@ -42,6 +42,8 @@ class Core {
     bool faults = true;     // false: a touch of an absent block is fatal, so a launch keeps all that it announced
     double host_in_ns = 0;  // how long one block takes from host memory
     double flash_in_ns = 1'500'000;  // and from flash
+    double flash_out_ns = 0;         // to get there; 0: as long
+    double flash_both_ns = 0;        // as in Pace
   };
   // Bytes of the space.
   struct Range {

@@ -21,15 +21,15 @@ struct Moment {
 };
 
 std::vector<std::vector<Moment>> moments_of(const Recording& recording, const Pieces& pieces,
-                                            std::span<const Leaving> leavings) {
+                                            std::span<const Absence> absences) {
   std::vector<std::vector<Moment>> all(pieces.size());
-  auto leaving = leavings.begin();
+  auto leaving = absences.begin();
   for (Position event = 0; event < recording.size(); ++event) {
     for (const Pieces::Change& change : pieces.changes(event)) {
       if (change.fate != Pieces::Fate::kDead) all[change.piece].push_back({event});
     }
     for (std::uint32_t i = pieces.first_touch(event); i < pieces.end_touch(event); ++i) {
-      const bool leaves = leaving != leavings.end() && leaving->touch == i;
+      const bool leaves = leaving != absences.end() && leaving->touch == i;
       all[pieces.touch(i).piece].push_back({event, i, leaves ? leaving->blocks : 0});
       if (leaves) ++leaving;
     }
@@ -39,16 +39,17 @@ std::vector<std::vector<Moment>> moments_of(const Recording& recording, const Pi
 
 class Cleaner {
  public:
-  Cleaner(const Recording& recording, const Pieces& pieces, std::span<const Leaving> leavings,
+  Cleaner(const Recording& recording, const Pieces& pieces, std::span<const Absence> absences,
           std::span<const double> start_ns, const std::array<double, kTiersBelow>& block_ns)
       : recording_(recording),
         pieces_(pieces),
         start_ns_(start_ns),
         block_ns_(block_ns),
-        moments_(moments_of(recording, pieces, leavings)) {}
+        moments_(moments_of(recording, pieces, absences)) {}
 
   // Back from a leaving to the launch that made what leaves: between any two uses on the way it can be cleaned.
-  void clean(const Leaving& leaving) {
+  void clean(Absence& leaving, std::uint32_t index) {
+    leaving.unwritten = 0;
     const std::uint32_t piece = pieces_.touch(leaving.touch).piece;
     const std::vector<Moment>& moments = moments_[piece];
     auto now = std::find_if(moments.begin(), moments.end(), [&](auto& each) { return each.touch == leaving.touch; });
@@ -68,8 +69,10 @@ class Cleaner {
       if (gap > 0) note(leaving, *before, gap, back);
       now = before;
     }
+    leaving.unwritten = leaving.blocks - covered;
     for (Cleaning& cleaning : found_) {
       cleaning.blocks -= covered;
+      cleaning.absence = index;
       all_.push_back(cleaning);
     }
   }
@@ -81,7 +84,7 @@ class Cleaner {
 
  private:
   // Between the use `from` and the next one, `gap` events later; the leaving is `ahead` events later.
-  void note(const Leaving& leaving, const Moment& from, std::uint64_t gap, std::uint64_t ahead) {
+  void note(const Absence& leaving, const Moment& from, std::uint64_t gap, std::uint64_t ahead) {
     const Pieces::Touch& touch = pieces_.touch(from.touch);
     const std::uint64_t next = from.event + gap;
     const double latest_ns = start_ns_[next] - kMarginBlocks * block_ns_[index_below(leaving.tier)];
@@ -98,6 +101,7 @@ class Cleaner {
     cleaning.blocks = leaving.blocks;
     cleaning.tier = leaving.tier;
     cleaning.leaves = from.event + ahead;
+    cleaning.after = from.event;
     found_.push_back(cleaning);
   }
 
@@ -114,11 +118,11 @@ constexpr auto kLeavesFirst = [](const auto& left, const auto& right) { return l
 
 }  // namespace
 
-std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces,
-                                     std::span<const Leaving> leavings, std::span<const double> start_ns,
+std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces, std::span<Absence> absences,
+                                     std::span<const double> start_ns,
                                      const std::array<double, kTiersBelow>& block_ns) {
-  Cleaner cleaner(recording, pieces, leavings, start_ns, block_ns);
-  for (const Leaving& leaving : leavings) cleaner.clean(leaving);
+  Cleaner cleaner(recording, pieces, absences, start_ns, block_ns);
+  for (std::uint32_t i = 0; i < absences.size(); ++i) cleaner.clean(absences[i], i);
   return cleaner.take();
 }
 

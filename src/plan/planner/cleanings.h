@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/tier.h"
+#include "plan/planner/absence.h"
 #include "plan/planner/pieces.h"
 #include "plan/policy.h"
 #include "plan/recording.h"
@@ -27,22 +28,16 @@ struct Cleaning {
   std::uint32_t first_block = 0;  // relative to the tensor's first
   std::uint32_t blocks = 0;
   Tier tier = Tier::kFlash;
-  std::uint64_t until = 0;   // it is to begin before this event; from size() on: in the next iteration
-  std::uint64_t leaves = 0;  // the event after which they leave, counted likewise
+  std::uint64_t until = 0;        // it is to begin before this event; from size() on: in the next iteration
+  std::uint64_t leaves = 0;       // the event after which they leave, counted likewise
+  Recording::Position after = 0;  // the event of the use
+  std::uint32_t absence = 0;      // index of the one that begins when they leave
 };
 
-// An absence of the plan.
-struct Leaving {
-  std::uint32_t touch = 0;   // after which
-  std::uint32_t blocks = 0;  // the last ones of the piece
-  Tier tier = Tier::kFlash;
-};
-
-// In the order of their uses. `leavings`: in the order of their touches. `start_ns`: of every event, over two
-// iterations. `block_ns`: of one transfer, by tier below.
-std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces,
-                                     std::span<const Leaving> leavings, std::span<const double> start_ns,
-                                     const std::array<double, kTiersBelow>& block_ns);
+// In the order of their uses. `absences`: in the order of their touches; what of them is unwritten is filled in.
+// `start_ns`: of every event, over two iterations. `block_ns`: of one transfer, by tier below.
+std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces, std::span<Absence> absences,
+                                     std::span<const double> start_ns, const std::array<double, kTiersBelow>& block_ns);
 
 class CleaningQueue {
  public:

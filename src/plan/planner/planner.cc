@@ -2,363 +2,90 @@
 #include "plan/planner/planner.h"
 
 #include <algorithm>
-#include <set>
+#include <limits>
 #include <utility>
 
-#include "plan/planner/pieces.h"
+#include "plan/planner/draft.h"
+#include "plan/planner/forecast.h"
 
 namespace ebb {
 namespace {
 
-using Position = Recording::Position;
+// Another draft must be so much better than the best so far. A forecast is exact to about a percent where the drafts
+// move different blocks; where only the tiers differ, a smaller gain is one.
+constexpr double kBetter = 0.99, kBetterTiers = 0.999;
 
-constexpr std::uint32_t kNone = 0xffffffff;
-// An absence goes to flash if the lane is free within the time that it takes for so many blocks; if too few are, twice.
-constexpr double kPatienceBlocks = 256;
-constexpr int kRounds = 3;
+struct Candidate {
+  Taste taste;
+  std::vector<Absence> absences;
+  std::vector<Cleaning> cleanings;
+  double ns = std::numeric_limits<double>::infinity();
+};
 
-class Planner {
+// A search along one taste after the other, from the best of the one before.
+class Search {
  public:
-  Planner(const Recording& recording, const PlanLimits& limits)
-      : recording_(recording),
-        limits_(limits),
-        size_(recording.size()),
-        pieces_(recording),
-        items_(pieces_.size()),
-        early_(size_),
-        start_ns_(2 * std::size_t{size_} + 1, 0) {
-    for (std::size_t i = 0; i + 1 < start_ns_.size(); ++i) {
-      const std::uint64_t ns = recording.event(static_cast<Position>(i < size_ ? i : i - size_)).ns;
-      start_ns_[i + 1] = start_ns_[i] + std::max<double>(static_cast<double>(ns), 1.0);
-    }
-  }
+  Search(const Recording& recording, const PlanLimits& limits)
+      : recording_(recording), limits_(limits), drafter_(recording, limits) {}
 
-  Plan make() {
-    // What returns needs its frames before it is used. How long before is known only from a plan, so there are some.
-    for (int round = 0; round < kRounds; ++round) {
-      begin();
-      for (const bool steady : {false, true}) run(steady);
-      finish();
-      choose_tiers();
-      schedule();
+  Plan run() {
+    consider({}, 1);
+    if (best_.absences.empty()) return hand_out();
+    for (const double factor : {2.0, 4.0}) consider_with(kBetter, [&](Taste& taste) { taste.old_factor = factor; });
+    if (uses_both_tiers()) {
+      for (const double blocks : {32.0, 1024.0})
+        consider_with(kBetterTiers, [&](Taste& taste) { taste.patience_blocks = blocks; });
     }
+    consider_with(kBetter, [](Taste& taste) { taste.lead_share = 0.5; });
     return hand_out();
   }
 
  private:
-  // A piece, while the iteration is gone through; in blocks.
-  struct Item {
-    std::uint32_t present = 0;
-    std::uint32_t touch = kNone;  // the latest
-    Position touched_at = 0;
-    bool live = false;
-    bool returning = false;  // on its way back: what is needed sooner may still take its place
-    std::uint64_t next = Pieces::kNever;
-    std::uint64_t rank = 0;  // while it is in idle_
-  };
-  struct Absence {
-    std::uint32_t touch = 0;
-    std::uint32_t blocks = 0;  // the last ones of the piece
-    Tier tier = Tier::kFlash;
-    Position after = 0;
-    std::uint64_t before = 0;
-    bool needed = true;
-    std::uint64_t return_from = 0;
-  };
-
-  void begin();
-  void run(bool steady);
-  void change(const Pieces::Change& change);
-  void launch(Position position);
-  void return_early(Position position);
-  void shrink(bool steady);
-  void queue(std::uint32_t piece);
-  void unqueue(std::uint32_t piece) { idle_.erase({items_[piece].rank, piece}); }
-  bool dies_late(const Item& item) const;
-  void finish();
-  std::vector<std::uint64_t> present_blocks() const;
-  void choose_tiers();
-  void schedule();
-  void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns);
-  Plan hand_out() const;
-  std::uint32_t blocks_of(std::uint32_t piece) const { return pieces_[piece].blocks.count; }
-  double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
   template <typename F>
-  void for_events_of(const Absence& absence, F&& visit) const {
-    for (std::uint64_t i = absence.after + std::uint64_t{1}; i < absence.before; ++i) {
-      visit(static_cast<Position>(i < size_ ? i : i - size_));
-    }
+  void consider_with(double better, F&& change) {
+    Taste taste = best_.taste;
+    change(taste);
+    consider(taste, better);
   }
+
+  void consider(const Taste& taste, double better) {
+    drafter_.draft(taste);
+    Candidate candidate{taste, drafter_.absences(), {}, 0};
+    candidate.cleanings = make_cleanings(recording_, drafter_.pieces(), candidate.absences, drafter_.start_ns(),
+                                         {drafter_.block_ns(Tier::kHost), drafter_.block_ns(Tier::kFlash)});
+    if (!limits_.clean_host) write_all_to_host(candidate);
+    candidate.ns =
+        forecast_ns(drafter_.start_ns(), drafter_.live_blocks(), candidate.absences, candidate.cleanings, limits_);
+    if (candidate.ns < better * best_.ns) best_ = std::move(candidate);
+  }
+
+  static void write_all_to_host(Candidate& candidate) {
+    for (Absence& absence : candidate.absences) {
+      if (absence.tier == Tier::kHost) absence.unwritten = absence.blocks;
+    }
+    std::erase_if(candidate.cleanings, [](const Cleaning& cleaning) { return cleaning.tier == Tier::kHost; });
+  }
+
+  bool uses_both_tiers() const {
+    const auto on_flash = [](const Absence& absence) { return absence.tier == Tier::kFlash; };
+    return limits_.host_blocks > 0 && std::any_of(best_.absences.begin(), best_.absences.end(), on_flash);
+  }
+
+  Plan hand_out();
 
   const Recording& recording_;
   const PlanLimits limits_;
-  const Position size_;
-  const Pieces pieces_;
-  std::vector<Item> items_;
-  std::vector<std::vector<std::uint32_t>> early_;           // by event: touches whose pieces begin to return
-  std::vector<double> start_ns_;                            // of every event without waits, over two iterations
-  std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present pieces by rank, the first to leave last
-  std::uint64_t present_ = 0;
-  std::uint64_t live_ = 0;
-  std::vector<std::uint64_t> live_blocks_;  // by event, in the steady iteration
-  std::vector<Absence> absences_;
-  std::vector<std::uint32_t> by_touch_;
+  Drafter drafter_;
+  Candidate best_;
 };
 
-// Belady's rule. Before all others goes what is not used again until it is freed, because that never comes back; unless
-// it is freed before it could be gone, and the write would be for nothing.
-void Planner::queue(std::uint32_t piece) {
-  Item& item = items_[piece];
-  if (!item.live || item.present == 0) return;
-  item.rank = item.next + (dies_late(item) ? 2 * std::uint64_t{size_} : 0);
-  idle_.emplace(item.rank, piece);
-}
-
-bool Planner::dies_late(const Item& item) const {
-  if (item.touch == kNone || item.next == Pieces::kNever) return false;
-  const Pieces::Touch& touch = pieces_.touch(item.touch);
-  if (touch.needed) return false;
-  const double left_ns = start_ns_[touch.next] - start_ns_[item.touched_at + std::size_t{1}];
-  return left_ns > item.present * block_ns(limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash);
-}
-
-// Everything that is there before the iteration is in memory, as far as is known.
-void Planner::begin() {
-  for (std::uint32_t i = 0; i < items_.size(); ++i) {
-    items_[i] = {};
-    items_[i].live = pieces_[i].carried;
-    items_[i].present = pieces_[i].carried ? blocks_of(i) : 0;
-  }
-}
-
-// One iteration in the order of the program: pieces come when they are used, and leave when there is no room.
-void Planner::run(bool steady) {
-  idle_.clear();
-  present_ = live_ = 0;
-  for (std::uint32_t i = 0; i < items_.size(); ++i) {
-    Item& item = items_[i];
-    if (item.live != pieces_[i].carried) {
-      item = {};
-      item.live = pieces_[i].carried;
-      item.present = item.live ? blocks_of(i) : 0;
-    }
-    item.next = pieces_[i].first;
-    present_ += item.present;
-    live_ += item.live ? blocks_of(i) : 0;
-    queue(i);
-  }
-  absences_.clear();
-  by_touch_.assign(pieces_.touches_total(), kNone);
-  live_blocks_.assign(size_, 0);
-  for (Position position = 0; position < size_; ++position) {
-    return_early(position);
-    for (const Pieces::Change& each : pieces_.changes(position)) change(each);
-    launch(position);
-    shrink(steady);
-    for (std::uint32_t i = pieces_.first_touch(position); i < pieces_.end_touch(position); ++i) {
-      queue(pieces_.touch(i).piece);
-    }
-    live_blocks_[position] = live_;
-  }
-}
-
-void Planner::change(const Pieces::Change& change) {
-  Item& item = items_[change.piece];
-  unqueue(change.piece);
-  if (change.fate == Pieces::Fate::kJoined) {
-    // Not queued: it stays for the launch that makes the content of the new tensor, which is not recorded as a use.
-    present_ += blocks_of(change.piece) - item.present;
-    item.present = blocks_of(change.piece);
-    item.touch = kNone;
-    item.next = change.next;
-    return;
-  }
-  present_ -= item.present;
-  live_ -= item.live ? blocks_of(change.piece) : 0;
-  item = {};
-  if (change.fate == Pieces::Fate::kDead) return;
-  item.live = true;
-  item.present = blocks_of(change.piece);
-  item.next = change.next;
-  present_ += item.present;
-  live_ += item.present;
-  queue(change.piece);
-}
-
-// What it uses is present and stays out of idle_ until the launch has all.
-void Planner::launch(Position position) {
-  for (std::uint32_t i = pieces_.first_touch(position); i < pieces_.end_touch(position); ++i) {
-    const Pieces::Touch& touch = pieces_.touch(i);
-    Item& item = items_[touch.piece];
-    unqueue(touch.piece);
-    if (!item.live) live_ += blocks_of(touch.piece);
-    item.live = true;
-    item.returning = false;
-    present_ += blocks_of(touch.piece) - item.present;
-    item.present = blocks_of(touch.piece);
-    item.touch = i;
-    item.touched_at = position;
-    item.next = touch.next;
-  }
-}
-
-// Pieces whose fetch begins at this event, by the plan made before.
-void Planner::return_early(Position position) {
-  for (const std::uint32_t touch : early_[position]) {
-    const std::uint32_t piece = pieces_.touch(touch).piece;
-    Item& item = items_[piece];
-    if (!item.live || item.touch != touch || item.present == blocks_of(piece)) continue;
-    unqueue(piece);
-    present_ += blocks_of(piece) - item.present;
-    item.present = blocks_of(piece);
-    item.returning = true;
-    queue(piece);
-  }
-}
-
-// What is needed last leaves until the rest fits.
-void Planner::shrink(bool steady) {
-  while (present_ > limits_.frames && !idle_.empty()) {
-    const std::uint32_t piece = std::prev(idle_.end())->second;
-    Item& item = items_[piece];
-    const auto leaves = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.present, present_ - limits_.frames));
-    unqueue(piece);
-    item.present -= leaves;
-    present_ -= leaves;
-    queue(piece);
-    if (!steady || item.returning || item.touch == kNone || item.next == Pieces::kNever) continue;
-    std::uint32_t& index = by_touch_[item.touch];
-    if (index == kNone) {
-      index = static_cast<std::uint32_t>(absences_.size());
-      Absence absence;
-      absence.touch = item.touch;
-      absence.before = pieces_.touch(item.touch).next;
-      absence.needed = pieces_.touch(item.touch).needed;
-      absences_.push_back(absence);
-    }
-    absences_[index].blocks += leaves;
-  }
-}
-
-// Absences in the order of the touches that they follow, and where they begin.
-void Planner::finish() {
-  std::sort(absences_.begin(), absences_.end(),
-            [](const Absence& left, const Absence& right) { return left.touch < right.touch; });
-  Position position = 0;
-  for (Absence& absence : absences_) {
-    while (pieces_.end_touch(position) <= absence.touch) ++position;
-    absence.after = position;
-    absence.blocks = std::min(absence.blocks, blocks_of(pieces_.touch(absence.touch).piece));
-    absence.return_from = absence.before;
-  }
-}
-
-// Host memory first. What it cannot hold goes to flash, which is slow: so that its lane is busy from the beginning,
-// those absences are taken, in the order in which they begin, for which the lane is free soon enough.
-void Planner::choose_tiers() {
-  std::vector<std::uint64_t> held(size_, 0);
-  for (Absence& absence : absences_) {
-    absence.tier = limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash;
-    if (absence.tier == Tier::kHost) for_events_of(absence, [&](Position i) { held[i] += absence.blocks; });
-  }
-  if (limits_.host_blocks == 0 || limits_.flash_in_ns <= 0) return;
-  for (double patience_ns = kPatienceBlocks * limits_.flash_in_ns;; patience_ns *= 2) {
-    const Position peak = static_cast<Position>(std::max_element(held.begin(), held.end()) - held.begin());
-    if (held[peak] <= limits_.host_blocks) return;
-    double lane_ns = 0;  // when the lane is through with what it has
-    for (Absence& absence : absences_) {
-      const double begin_ns = start_ns_[absence.after + std::size_t{1}];
-      const double through_ns = std::max(lane_ns, begin_ns) + absence.blocks * limits_.flash_in_ns;
-      if (absence.tier == Tier::kHost) {
-        const bool covers = absence.before > peak + (absence.after < peak ? 0 : std::uint64_t{size_});
-        if (held[peak] <= limits_.host_blocks || !covers || lane_ns > begin_ns + patience_ns) continue;
-        absence.tier = Tier::kFlash;
-        for_events_of(absence, [&](Position i) { held[i] -= absence.blocks; });
-      }
-      lane_ns = through_ns;
-    }
-  }
-}
-
-// Blocks present at every event if every absence lasts from its use to the next.
-std::vector<std::uint64_t> Planner::present_blocks() const {
-  std::vector<std::uint64_t> present = live_blocks_;
-  for (const Absence& absence : absences_) {
-    for_events_of(absence, [&](Position i) { present[i] -= std::min<std::uint64_t>(present[i], absence.blocks); });
-  }
-  return present;
-}
-
-// For the next round: when each fetch should begin.
-void Planner::claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns) {
-  for (auto& touches : early_) touches.clear();
-  for (const std::uint32_t index : order) {
-    const Absence& absence = absences_[index];
-    const double begin_ns = start_ns_[absence.before] - lead_ns[index];
-    const auto first = start_ns_.begin() + absence.after + 1;
-    const auto last = start_ns_.begin() + static_cast<std::ptrdiff_t>(absence.before);
-    const auto later = std::upper_bound(first, last, begin_ns);
-    const auto from = static_cast<std::uint64_t>((later == first ? first : later - 1) - start_ns_.begin());
-    early_[from < size_ ? from : from - size_].push_back(absence.touch);
-  }
-}
-
-// When each fetch begins: backward from the deadlines, every lane one after the other; then earlier, in the order of
-// the deadlines, as far as there is room. Times are those of an iteration without waits; the iteration repeats.
-void Planner::schedule() {
-  const double total_ns = start_ns_[size_];
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < absences_.size(); ++i) {
-    if (absences_[i].needed) order.push_back(i);
-  }
-  const auto due = [&](std::uint32_t i) { return absences_[i].before % size_; };
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return due(a) > due(b); });
-  std::vector<double> lead_ns(absences_.size(), 0);
-  for (const Tier tier : {Tier::kHost, Tier::kFlash}) {
-    double free_ns = 2 * total_ns;  // when the lane must have begun what comes after, in the time of the first turn
-    for (const int turn : {0, 1}) {
-      for (const std::uint32_t index : order) {
-        const Absence& absence = absences_[index];
-        if (absence.tier != tier) continue;
-        const double end_ns = start_ns_[due(index)] + total_ns * (1 - turn);
-        free_ns = std::min(free_ns, end_ns) - absence.blocks * block_ns(tier);
-        lead_ns[index] = end_ns - free_ns;
-      }
-    }
-  }
-  claim_early(order, lead_ns);
-  std::vector<std::uint64_t> present = present_blocks();
-  const auto advance = [&](Absence& absence, double lead) {
-    while (absence.return_from > absence.after + std::uint64_t{1}) {
-      const std::uint64_t earlier = absence.return_from - 1;
-      if (start_ns_[absence.before] - start_ns_[absence.return_from] >= lead) return;
-      std::uint64_t& there = present[earlier < size_ ? earlier : earlier - size_];
-      if (there + absence.blocks > limits_.frames) return;
-      there += absence.blocks;
-      absence.return_from = earlier;
-    }
-  };
-  std::reverse(order.begin(), order.end());
-  for (const std::uint32_t index : order) {
-    Absence& absence = absences_[index];
-    advance(absence, lead_ns[index]);
-  }
-  // What comes over the slow lane has the first choice of the room that is left.
-  for (const Tier tier : {Tier::kFlash, Tier::kHost}) {
-    for (const std::uint32_t index : order) {
-      if (absences_[index].tier == tier) advance(absences_[index], total_ns);
-    }
-  }
-}
-
 // The plan in terms of tensors: by use, and relative to the tensor's first block.
-Plan Planner::hand_out() const {
+Plan Search::hand_out() {
   Plan plan;
-  std::vector<Leaving> leavings;
   plan.by_use.assign(recording_.uses_total(), Plan::kStays);
-  for (const Absence& absence : absences_) {
-    const Pieces::Touch& touch = pieces_.touch(absence.touch);
-    const BlockRange& blocks = pieces_[touch.piece].blocks;
+  for (const Absence& absence : best_.absences) {
+    const Pieces::Touch& touch = drafter_.pieces().touch(absence.touch);
+    const BlockRange& blocks = drafter_.pieces()[touch.piece].blocks;
     const auto uses = recording_.uses(recording_.event(absence.after));
     const std::uint32_t reference = uses[touch.use - recording_.event(absence.after).first_use].reference;
     Plan::Absence out;
@@ -373,15 +100,13 @@ Plan Planner::hand_out() const {
     if (plan.by_use[touch.use] == Plan::kStays)
       plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());
     plan.absences.push_back(out);
-    leavings.push_back({absence.touch, absence.blocks, absence.tier});
   }
-  plan.cleanings =
-      make_cleanings(recording_, pieces_, leavings, start_ns_, {block_ns(Tier::kHost), block_ns(Tier::kFlash)});
+  plan.cleanings = std::move(best_.cleanings);
   return plan;
 }
 
 }  // namespace
 
-Plan make_plan(const Recording& recording, const PlanLimits& limits) { return Planner(recording, limits).make(); }
+Plan make_plan(const Recording& recording, const PlanLimits& limits) { return Search(recording, limits).run(); }
 
 }  // namespace ebb

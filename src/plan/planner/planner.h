@@ -14,6 +14,7 @@
 
 #include "base/tier.h"
 #include "plan/planner/cleanings.h"
+#include "plan/planner/plan_limits.h"
 #include "plan/recording.h"
 
 namespace ebb {
@@ -37,15 +38,6 @@ struct Plan {
   std::vector<Cleaning> cleanings;    // in the order of their uses
 
   static constexpr std::uint32_t kStays = 0xffffffff;
-};
-
-// What the planner needs to know of the machine.
-struct PlanLimits {
-  std::uint64_t block_bytes = 0;
-  std::uint32_t frames = 0;       // that tensors may occupy
-  std::uint32_t host_blocks = 0;  // 0: no host tier
-  double host_in_ns = 0;          // to bring one block from host memory
-  double flash_in_ns = 0;
 };
 
 Plan make_plan(const Recording& recording, const PlanLimits& limits);

@@ -35,19 +35,20 @@ class Iteration {
   std::vector<Cleaning> cleanings(std::uint64_t tensor,
                                   const std::vector<std::pair<Recording::Position, std::uint32_t>>& after) const {
     const Pieces pieces(recording_);
-    std::vector<Leaving> leavings;
+    std::vector<Absence> absences;
     for (const auto& [event, blocks] : after) {
       for (std::uint32_t i = pieces.first_touch(event); i < pieces.end_touch(event); ++i) {
         const BlockRange& piece = pieces[pieces.touch(i).piece].blocks;
         // The middle of it, which no other tensor can share.
-        if (piece.first.value() == blocks_of(tensor).first.value() + 1) leavings.push_back({i, blocks, Tier::kFlash});
+        if (piece.first.value() == blocks_of(tensor).first.value() + 1)
+          absences.push_back({.touch = i, .blocks = blocks});
       }
     }
     std::vector<double> start_ns;
     for (std::uint64_t i = 0; i <= 2 * std::uint64_t{recording_.size()}; ++i) {
       start_ns.push_back(static_cast<double>(i) * kLaunchNs);
     }
-    return make_cleanings(recording_, pieces, leavings, start_ns, {1000, 1000});
+    return make_cleanings(recording_, pieces, absences, start_ns, {1000, 1000});
   }
 
  private:

@@ -54,7 +54,7 @@ class Script {
 };
 
 PlanLimits limits(std::uint32_t frames, std::uint32_t host_blocks = 0) {
-  return {kBlock, frames, host_blocks, 100, 100};
+  return {.block_bytes = kBlock, .frames = frames, .host_blocks = host_blocks, .host_in_ns = 100, .flash_in_ns = 100};
 }
 
 // `layers` activations of `blocks` blocks are made forward and used in the opposite order backward.

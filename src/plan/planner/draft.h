@@ -1,0 +1,105 @@
+// Drafter: which pieces are absent when, how much of each, on which tier, and when they come back.
+//
+// Belady's rule (the piece needed last leaves, as many of its blocks as must) chooses the absences; each is begun as
+// soon as its piece is idle, not when the frame is needed; each ends, its fetch begins, early enough for its lane to
+// bring everything in the order in which it is needed, and earlier where there is room; and the absences that host
+// memory cannot hold go to flash, those that begin first. What is best besides depends on which lane binds: that is a
+// matter of taste, and a draft is made for one.
+//
+// Owned by make_plan(). Deterministic; some milliseconds a draft for 10,000 launches.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "plan/planner/absence.h"
+#include "plan/planner/pieces.h"
+#include "plan/planner/plan_limits.h"
+#include "plan/recording.h"
+
+namespace ebb {
+
+struct Taste {
+  // So many times as far away as it is counts the next use of content that this iteration has not made: it may have
+  // been written by the time it leaves, which spares the lane out, and comes back once more, which the lane in pays
+  // for.
+  double old_factor = 1;
+  // An absence goes to flash if its lane is free within the time that it takes for so many blocks; if too few do,
+  // twice.
+  double patience_blocks = 256;
+  // Of the time for which a fetch must begin early, so much counts when room for it is made.
+  double lead_share = 1;
+};
+
+class Drafter {
+ public:
+  Drafter(const Recording& recording, const PlanLimits& limits);
+
+  void draft(const Taste& taste);
+
+  const Pieces& pieces() const { return pieces_; }
+  // Of every event without waits, over two iterations.
+  std::span<const double> start_ns() const { return start_ns_; }
+  // That exist at every event, of the draft made last; and its absences in the order of their touches.
+  std::span<const std::uint64_t> live_blocks() const { return live_blocks_; }
+  const std::vector<Absence>& absences() const { return absences_; }
+  double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
+
+ private:
+  using Position = Recording::Position;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  // A piece, while the iteration is gone through; in blocks.
+  struct Item {
+    std::uint32_t present = 0;
+    std::uint32_t touch = kNone;  // the latest
+    Position touched_at = 0;
+    bool live = false;
+    bool old = false;        // its content is from an iteration before
+    bool returning = false;  // on its way back: what is needed sooner may still take its place
+    std::uint64_t next = Pieces::kNever;
+    std::uint64_t rank = 0;  // while it is in idle_
+  };
+
+  void begin();
+  void run(bool steady);
+  void change(const Pieces::Change& change);
+  void launch(Position position);
+  void return_early(Position position);
+  void shrink(bool steady);
+  void queue(std::uint32_t piece);
+  void unqueue(std::uint32_t piece) { idle_.erase({items_[piece].rank, piece}); }
+  bool dies_late(const Item& item) const;
+  void finish();
+  std::vector<std::uint64_t> present_blocks() const;
+  void choose_tiers();
+  void schedule();
+  void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns);
+  std::uint32_t blocks_of(std::uint32_t piece) const { return pieces_[piece].blocks.count; }
+  template <typename F>
+  void for_events_of(const Absence& absence, F&& visit) const {
+    for (std::uint64_t i = absence.after + std::uint64_t{1}; i < absence.before; ++i) {
+      visit(static_cast<Position>(i < size_ ? i : i - size_));
+    }
+  }
+
+  const PlanLimits limits_;
+  const Position size_;
+  const Pieces pieces_;
+  const std::vector<double> start_ns_;
+  Taste taste_;
+  std::vector<Item> items_;
+  std::vector<std::vector<std::uint32_t>> early_;           // by event: touches whose pieces begin to return
+  std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present pieces by rank, the first to leave last
+  Position now_ = 0;
+  std::uint64_t present_ = 0;
+  std::uint64_t live_ = 0;
+  std::vector<std::uint64_t> live_blocks_;  // by event, in the steady iteration
+  std::vector<Absence> absences_;
+  std::vector<std::uint32_t> by_touch_;
+};
+
+}  // namespace ebb
