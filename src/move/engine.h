@@ -77,6 +77,7 @@ class Engine {
   bool idle() const { return transfers_.in_flight() == 0 && urgent_.empty() && wanted_.empty(); }
   std::uint32_t in_flight() const { return transfers_.in_flight(); }
   std::uint32_t fetching() const { return in_lane(Lane::kHostIn) + in_lane(Lane::kFlashIn); }
+  std::uint32_t writing() const { return in_lane(Lane::kHostOut) + in_lane(Lane::kFlashOut); }
 
   // While there is something better than blocks in use to take frames from, they are spared; short_of_frames(): one
   // would have had to leave. Who set it then provides frames, or ends it, and calls pump() again.

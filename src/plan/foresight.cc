@@ -38,9 +38,11 @@ void Foresight::began(bool changed) {
   const auto differs = [](double before, double now, double share) { return std::abs(before - now) > share * before; };
   const auto duration_ns = static_cast<double>(plan().duration_ns());
   if (planned.version != kind_version() || change > frames() / kBudgetShare ||
-      differs(planned.flash_in_ns, pace().flash_in_ns, kPaceShare) ||
+      differs(planned.pace.flash_in_ns, pace().flash_in_ns, kPaceShare) ||
+      differs(planned.pace.flash_out_ns, pace().flash_out_ns, kPaceShare) ||
+      differs(planned.pace.flash_both_ns, pace().flash_both_ns, kPaceShare) ||
       differs(planned.duration_ns, duration_ns, kDurationShare)) {
-    planned = {kind_version(), frames(), pace().flash_in_ns, duration_ns, make_plan(plan(), plan_limits())};
+    planned = {kind_version(), frames(), pace(), duration_ns, make_plan(plan(), plan_limits())};
   }
   if (!changed) return;
   away_.clear();

@@ -57,7 +57,7 @@ class Foresight final : public Follower {
   struct Planned {
     std::uint64_t version = 0;  // of the kind of iteration
     std::uint32_t frames = 0;
-    double flash_in_ns = 0;
+    Pace pace;
     double duration_ns = 0;
     Plan plan;
   };

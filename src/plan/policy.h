@@ -29,12 +29,12 @@ struct Touch {
 // What lies below the device tier, and how long a block takes from there.
 struct Pace {
   std::uint32_t host_blocks = 0;  // 0: no host tier
-  double host_in_ns = 0;
+  double host_in_ns = 0;          // and to get there
+  bool clean_host = true;         // what leaves for host memory with a good copy there needs no write
   double flash_in_ns = 0;
-  std::uint32_t frames_in_transit = 0;  // kept free, and for blocks on their way
-  bool clean_host = true;               // what leaves for host memory with a good copy there needs no write
   double flash_out_ns = 0;              // to get there; 0: as long
-  double flash_both_ns = 0;  // what one block, whichever way, takes of flash; 0: both ways at once are no slower
+  double flash_both_ns = 0;             // what a block, either way, takes while both are under way; 0: no longer
+  std::uint32_t frames_in_transit = 0;  // kept free, and for blocks on their way
 };
 
 class Policy {

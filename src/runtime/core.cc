@@ -61,7 +61,7 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       extents_limit_(config.extents) {
   EBB_CHECK_EQ(config.blocks % 4, 0u);
   running_.reserve(256);
-  set_flash_pace(config.flash_in_ns);
+  set_flash_pace(config.flash_in_ns, config.flash_out_ns, config.flash_both_ns);
   apply_limit();
 }
 
@@ -338,11 +338,18 @@ void Core::step() {
   policy_.step();
 }
 
-void Core::set_flash_pace(double ns_a_block) {
-  if (ns_a_block <= 0) return;
+void Core::set_flash_pace(double in_ns, double out_ns, double both_ns) {
+  if (in_ns <= 0) return;
   const Engine::Limits limits = limits_of(config_, policy_);
-  policy_.set_pace({config_.host_extents, config_.host_in_ns, ns_a_block, limits.reserve + limits.lane,
-                    limits.clean_host, config_.flash_out_ns, config_.flash_both_ns});
+  Pace pace;
+  pace.host_blocks = config_.host_extents;
+  pace.host_in_ns = config_.host_in_ns;
+  pace.clean_host = limits.clean_host;
+  pace.flash_in_ns = in_ns;
+  pace.flash_out_ns = out_ns;
+  pace.flash_both_ns = both_ns;
+  pace.frames_in_transit = limits.reserve + limits.lane;
+  policy_.set_pace(pace);
 }
 
 void Core::find_step(std::uint64_t op) {

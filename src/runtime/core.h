@@ -131,8 +131,8 @@ class Core {
   // The part of the budget that small allocations take, and the part that is kept free for them, which is no less. They
   // may be made once over_budget() is false: as many frames have left.
   void set_small_bytes(std::uint64_t bytes, std::uint64_t kept);
-  // How long flash has been taking for a block, for plans yet to be made; 0: not known.
-  void set_flash_pace(double ns_a_block);
+  // How long flash has been taking for a block, as in Pace, for plans yet to be made; 0: not known.
+  void set_flash_pace(double in_ns, double out_ns, double both_ns);
   std::uint32_t frames_limit() const { return frames_.limit(); }
   bool over_budget() const { return frames_.over(); }
 

@@ -314,7 +314,7 @@ void ManagedRuntime::step() noexcept {
   last_step_ns_ = now;
   ++steps_;
   tell_core();
-  core_.set_flash_pace(read_pace_.ns_a_block());
+  core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
   core_.step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.
   if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();

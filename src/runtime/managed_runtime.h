@@ -25,7 +25,7 @@
 #include "port/space_memory.h"
 #include "runtime/cache/range_cache.h"
 #include "runtime/core.h"
-#include "runtime/read_pace.h"
+#include "runtime/flash_pace.h"
 #include "runtime/stall_clock.h"
 #include "runtime/stats_file.h"
 
@@ -158,7 +158,7 @@ class ManagedRuntime final : public Runtime {
   std::uint64_t cache_misses_ = 0, cache_trims_ = 0;
   const std::int64_t small_step_;
   StallClock stalls_;
-  ReadPace read_pace_;
+  FlashPace flash_pace_;
   StatsFile stats_file_;
   std::array<BlockIndex, kFaultsMax> faulting_{};
   std::size_t faulting_count_ = 0;

@@ -52,7 +52,9 @@ void ManagedRuntime::move_loop() {
       changed_.notify_all();
     }
     const std::uint64_t now = monotonic_ns();
-    read_pace_.observe(now, core_.engine().fetching(), core_.engine().counters().fetched);
+    const Engine& engine = core_.engine();
+    flash_pace_.observe(now,
+                        {engine.fetching(), engine.writing(), engine.counters().fetched, engine.counters().evicted});
     if (now - published_ns > kPublishEveryNs) {
       published_ns = now;
       publish();

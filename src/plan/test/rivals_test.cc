@@ -134,7 +134,7 @@ class Machine {
  public:
   Machine(Policy& policy, std::uint32_t blocks, std::uint32_t frames)
       : policy_(policy), table_(blocks, frames, blocks) {
-    policy_.set_pace({blocks, 1e6, 4e6, 0});
+    policy_.set_pace({.host_blocks = blocks, .host_in_ns = 1e6, .flash_in_ns = 4e6});
     policy_.budget(kBlock, frames);
   }
   void allocate(std::uint64_t serial, BlockRange blocks) { policy_.allocated(serial, blocks.count * kBlock, blocks); }
