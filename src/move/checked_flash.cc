@@ -2,14 +2,23 @@
 #include "move/checked_flash.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 
 namespace ebb {
+namespace {
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return bytes[0] == std::byte{} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+}
+
+}  // namespace
 
 CheckedFlash::CheckedFlash(std::unique_ptr<RawFlash> device, BackingMemory& memory, std::size_t block_bytes)
     : device_(std::move(device)), memory_(memory), block_bytes_(block_bytes), requests_(device_->depth()) {
-  unwritten_.reserve(device_->depth());
+  zeros_ = digest(std::vector<std::byte>(block_bytes));
+  unmoved_.reserve(device_->depth());
   arrived_.resize(device_->depth());
 }
 
@@ -20,10 +29,19 @@ void CheckedFlash::submit(std::span<const FlashRequest> requests) {
     kept = request;
     const std::span<std::byte> bytes = memory_.home(request.frame);
     const bool write = request.kind == FlashRequest::Kind::kWrite;
+    if (!write && request.expected == zeros_) {
+      std::memset(bytes.data(), 0, bytes.size());
+      unmoved_.push_back({request.token, Status::kOk, false, zeros_, true});
+      continue;
+    }
     if (write) {
       const Digest now = digest(bytes);
       if (request.has_expected && now == request.expected) {
-        unwritten_.push_back({request.token, Status::kOk, true, now});
+        unmoved_.push_back({request.token, Status::kOk, true, now, false});
+        continue;
+      }
+      if (now == zeros_ && all_zero(bytes)) {
+        unmoved_.push_back({request.token, Status::kOk, false, now, true});
         continue;
       }
       kept.expected = now;
@@ -34,16 +52,16 @@ void CheckedFlash::submit(std::span<const FlashRequest> requests) {
 
 std::size_t CheckedFlash::poll(std::span<FlashCompletion> completions) {
   std::size_t found = 0;
-  while (found < completions.size() && !unwritten_.empty()) {
-    completions[found++] = unwritten_.back();
-    unwritten_.pop_back();
+  while (found < completions.size() && !unmoved_.empty()) {
+    completions[found++] = unmoved_.back();
+    unmoved_.pop_back();
   }
   const std::size_t arrived =
       device_->poll(std::span(arrived_).first(std::min(arrived_.size(), completions.size() - found)));
   for (std::size_t i = 0; i < arrived; ++i) {
     const FlashRequest& request = requests_[arrived_[i].token];
     FlashCompletion& completion = completions[found++];
-    completion = {request.token, arrived_[i].status, false, request.expected};
+    completion = {request.token, arrived_[i].status, false, request.expected, false};
     if (request.kind == FlashRequest::Kind::kRead && completion.status == Status::kOk &&
         digest(memory_.home(request.frame)) != request.expected) {
       completion.status = Status::kCorrupt;
@@ -53,10 +71,14 @@ std::size_t CheckedFlash::poll(std::span<FlashCompletion> completions) {
 }
 
 void CheckedFlash::wait(std::chrono::nanoseconds timeout) {
-  if (unwritten_.empty()) device_->wait(timeout);
+  if (unmoved_.empty()) device_->wait(timeout);
 }
 
 Status CheckedFlash::read_now(ExtentIndex extent, const Digest& expected, std::span<std::byte> buffer) {
+  if (expected == zeros_) {
+    std::memset(buffer.data(), 0, buffer.size());
+    return Status::kOk;
+  }
   if (const Status status = device_->read_now(extent.value() * std::uint64_t{block_bytes_}, buffer);
       status != Status::kOk) {
     return status;

@@ -1,6 +1,7 @@
 // CheckedFlash: a FlashQueue over a device that only moves bytes. It computes what proves them: before a write, the
 // digest of the frame, and nothing is written if flash has the same already; after a read, the digest of what came,
-// and what differs is corrupt.
+// and what differs is corrupt. A block of zeros, such as the fresh state of an optimizer, is not written either: its
+// digest says what it holds, and to read it is to fill the frame.
 //
 // The thread that submits and polls does the hashing: some 0.1 ms a block of 2 MiB, outside the runtime's lock.
 #pragma once
@@ -34,8 +35,9 @@ class CheckedFlash final : public FlashQueue {
   std::unique_ptr<RawFlash> device_;
   BackingMemory& memory_;
   std::size_t block_bytes_;
-  std::vector<FlashRequest> requests_;      // by token
-  std::vector<FlashCompletion> unwritten_;  // skipped writes, to be polled
+  Digest zeros_;                          // of a block of zeros
+  std::vector<FlashRequest> requests_;    // by token
+  std::vector<FlashCompletion> unmoved_;  // of requests for which no byte had to move, to be polled
   std::vector<RawCompletion> arrived_;
 };
 

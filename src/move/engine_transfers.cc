@@ -184,8 +184,8 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
     ++counters_.clean;
     if (!transfer.in_place) release_extent(transfer.extent);
   } else {
-    ++counters_.evicted;
-    write_failures_ = 0;
+    ++(completion.zeros ? counters_.clean : counters_.evicted);
+    if (!completion.zeros) write_failures_ = 0;
     extents_.set_digest(transfer.extent, completion.digest);
     if (!transfer.in_place) {
       drop_extent(block);
@@ -236,7 +236,7 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
     return;
   }
   if (completion.status == Status::kOk) {
-    ++counters_.fetched;
+    counters_.fetched += completion.zeros ? 0 : 1;
     const Transfer arrived = end(token);
     const bool held = table_[arrived.block].held && !table_[arrived.block].awaited;
     table_[arrived.block].held = false;

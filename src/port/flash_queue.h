@@ -33,6 +33,7 @@ struct FlashCompletion {
   Status status = Status::kOk;
   bool unchanged = false;  // write: skipped, the bytes are those with `expected`
   Digest digest;           // write: of the bytes written
+  bool zeros = false;      // nothing had to move: the bytes are all zero
 };
 
 class FlashQueue {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -76,6 +77,31 @@ TEST_F(CheckedFlashTest, DoesNotWriteWhatFlashHas) {
   EXPECT_FALSE(third.unchanged);
   EXPECT_NE(third.digest, first.digest);
   EXPECT_EQ(device_->counters().writes, writes + 1);
+}
+
+TEST_F(CheckedFlashTest, ZerosAreNeitherWrittenNorRead) {
+  static_cast<void>(write(0, 0));  // flash holds something else
+  std::ranges::fill(memory_.home(FrameIndex(0)), std::byte{});
+  const SimFlash::Counters before = device_->counters();
+  const FlashCompletion written = write(0, 0);
+  EXPECT_EQ(written.status, Status::kOk);
+  EXPECT_TRUE(written.zeros);
+  EXPECT_FALSE(written.unchanged);
+  EXPECT_EQ(written.digest, digest(memory_.home(FrameIndex(0))));
+  memory_.home(FrameIndex(1))[7] = std::byte{5};
+  const FlashCompletion come = read(1, 0, written.digest);
+  EXPECT_EQ(come.status, Status::kOk);
+  EXPECT_TRUE(come.zeros);
+  EXPECT_EQ(digest(memory_.home(FrameIndex(1))), written.digest);
+  EXPECT_EQ(device_->counters().writes, before.writes);
+  EXPECT_EQ(device_->counters().reads, before.reads);
+  std::vector<std::byte> buffer(kBytes, std::byte{9});
+  EXPECT_EQ(flash_.read_now(ExtentIndex(0), written.digest, buffer), Status::kOk);
+  EXPECT_EQ(digest(buffer), written.digest);
+  // One byte of them changes, and it is written.
+  memory_.home(FrameIndex(0))[kBytes - 1] = std::byte{1};
+  EXPECT_FALSE(write_if_not(0, 0, written.digest).zeros);
+  EXPECT_EQ(device_->counters().writes, before.writes + 1);
 }
 
 TEST_F(CheckedFlashTest, ReportsCorruptionInTransitAndAtRest) {
