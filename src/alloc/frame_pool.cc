@@ -33,15 +33,38 @@ FrameIndex FramePool::take() {
   if (!free_.empty()) return take_free();
   if (room() == 0) return FrameIndex::none();
   const FrameIndex frame = absent_.back();
-  // The system has less memory than the budget says: go on with what there is.
   if (memory_.create(frame) != Status::kOk) {
-    if (created_ > 0) limit_ = std::max(created_, std::min(limit_, kFramesMin));
+    go_on_with_less();
     return FrameIndex::none();
   }
   absent_.pop_back();
   ++created_;
   created_peak_ = std::max(created_peak_, created_);
   return frame;
+}
+
+FrameIndex FramePool::begin_ahead() {
+  if (room() == 0 || making_ahead_ > 0) return FrameIndex::none();
+  const FrameIndex frame = absent_.back();
+  absent_.pop_back();
+  ++making_ahead_;
+  ++created_;
+  created_peak_ = std::max(created_peak_, created_);
+  return frame;
+}
+
+void FramePool::end_ahead(FrameIndex frame, Status status) {
+  EBB_CHECK_EQ(making_ahead_, 1u);
+  --making_ahead_;
+  if (status != Status::kOk) {
+    absent_.push_back(frame);
+    --created_;
+    if (status == Status::kNoMemory) go_on_with_less();
+  } else if (over()) {
+    destroy(frame);
+  } else {
+    free_.insert(free_.begin(), frame);  // those that were in use before are the first to be used again
+  }
 }
 
 FrameIndex FramePool::claim() {
@@ -68,6 +91,11 @@ void FramePool::put(FrameIndex frame) {
   } else {
     free_.push_back(frame);
   }
+}
+
+// The system has less memory than the budget says.
+void FramePool::go_on_with_less() {
+  if (created_ > 0) limit_ = std::max(created_, std::min(limit_, kFramesMin));
 }
 
 void FramePool::destroy(FrameIndex frame) {

@@ -1,10 +1,11 @@
 // FramePool: who has which frame, and how many there may be: the memory budget, in frames.
 //
-// Frames are created one by one as they are first needed, because first touch is slow, and kept. The limit moves as
-// small allocations take their share of the budget; above it, free frames are destroyed.
+// Frames are created one by one as they are first needed, or a little before: first touch is slow, so who has nothing
+// else to do makes one ahead (begin_ahead, end_ahead). They are kept. The limit moves as small allocations take their
+// share of the budget; above it, free frames are destroyed.
 //
 // Owned by the core, under the runtime's lock; never allocates after construction.
-// Invariant: created() == free() + frames under blocks and in transfers; free frames are at home.
+// Invariant: created() == free() + frames under blocks, in transfers and being made ahead; free frames are at home.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,11 @@ class FramePool {
   // The same, from the free ones only.
   FrameIndex take_free();
   void put(FrameIndex frame);
+  // Takes an index, if there is room, for which the caller has memory created, without the lock if it likes, and tells
+  // what came of it. One at a time.
+  FrameIndex begin_ahead();
+  void end_ahead(FrameIndex frame, Status status);
+  std::uint32_t making_ahead() const { return making_ahead_; }
   // A frame for memory that exists already and comes under the budget; none if there is no room for it. A free frame
   // gives its own memory up for that. forget(): that memory is no longer ours, nor the frame's.
   FrameIndex claim();
@@ -48,6 +54,7 @@ class FramePool {
   void validate() const;
 
  private:
+  void go_on_with_less();
   void destroy(FrameIndex frame);
 
   BackingMemory& memory_;
@@ -56,6 +63,7 @@ class FramePool {
   std::uint32_t limit_;
   std::uint32_t created_ = 0;
   std::uint32_t created_peak_ = 0;
+  std::uint32_t making_ahead_ = 0;  // 0 or 1; counted in created_
 };
 
 }  // namespace ebb

@@ -365,7 +365,7 @@ void Engine::validate() {
   EBB_CHECK_EQ(evicting, evicting_);
   const std::uint32_t framed = table_.count(BlockState::kResident) + table_.count(BlockState::kEvicting) +
                                table_.count(BlockState::kFetching) + table_.count(BlockState::kReady);
-  EBB_CHECK_EQ(frames_.created(), frames_.free() + framed + in_transfers);
+  EBB_CHECK_EQ(frames_.created(), frames_.free() + frames_.making_ahead() + framed + in_transfers);
   std::uint32_t dead = 0;
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
     const Block& block = table_[BlockIndex(i)];

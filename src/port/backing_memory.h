@@ -1,9 +1,10 @@
 // BackingMemory: the port to physical memory. Frames have a home address, where only Ebbtide looks at them, and can be
 // attached under a block of the space, where the program does. A frame is in one of the two places, never in both.
 //
-// Called under the runtime's lock, synchronously, some microseconds each. Implementations keep no policy: which frame,
-// which block and when is the caller's business. They must not allocate in attach, detach, wake and fail, because the
-// fault thread calls them while another thread may hold malloc's lock.
+// Called under the runtime's lock, synchronously, some microseconds each; create(), which takes milliseconds, also
+// without it, for one frame by one thread while another thread does anything else here. Implementations keep no policy:
+// which frame, which block and when is the caller's business. They must not allocate in attach, detach, wake and fail,
+// because the fault thread calls them while another thread may hold malloc's lock.
 #pragma once
 
 #include <cstddef>

@@ -362,6 +362,10 @@ void Core::fault(BlockIndex block) {
   engine_.fault(block);
 }
 
+bool Core::wants_frame_ahead() const {
+  return frames_.created() < config_.frames_ahead && frames_.room() > 0 && frames_.making_ahead() == 0;
+}
+
 std::uint32_t Core::extents_wanted() const {
   if (extents_.capacity() >= extents_limit_) return 0;
   // Room for what may be in flight, before it is needed.

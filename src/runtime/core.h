@@ -35,6 +35,7 @@ class Core {
     std::uint64_t budget_bytes = 0;         // frames, small allocations and tables together
     std::uint32_t blocks = 0;               // size of the space
     std::uint32_t extents = 0;              // most blocks on flash
+    std::uint32_t frames_ahead = 0;         // made before they are needed, by a driver that has nothing else to do
     std::uint32_t queue_depth = 32;         // of the flash queue
     std::uint32_t host_extents = 0;         // blocks in host memory, where that is a tier of its own
     std::uint64_t cache_bytes_a_block = 0;  // of the tables of ranges kept for reuse
@@ -123,6 +124,16 @@ class Core {
   std::size_t take_requests(std::span<FlashRequest> requests) { return engine_.take_requests(requests); }
   // Whether the driver has something to do: take_requests() or extents_wanted().
   bool has_work() const { return engine_.has_requests() || extents_wanted() > 0; }
+
+  // A frame worth making before it is needed, or none; the driver has its memory created, for which it need not hold
+  // the lock, and says what came of it.
+  bool wants_frame_ahead() const;
+  bool making_frame_ahead() const { return frames_.making_ahead() > 0; }
+  FrameIndex begin_frame_ahead() { return wants_frame_ahead() ? frames_.begin_ahead() : FrameIndex::none(); }
+  void end_frame_ahead(FrameIndex frame, Status status) {
+    frames_.end_ahead(frame, status);
+    if (status != Status::kOk) config_.frames_ahead = 0;  // not now: who needs one makes it
+  }
 
   // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
   std::uint32_t extents_wanted() const;

@@ -303,7 +303,7 @@ void ManagedRuntime::wait_while(Lock& lock, Pending pending) {
 
 // After anything that may have left work for the mover. Lock held.
 void ManagedRuntime::after_change() {
-  if (core_.has_work()) flash_.wake();
+  if (core_.has_work() || core_.wants_frame_ahead()) flash_.wake();
 }
 
 void ManagedRuntime::step() noexcept {

@@ -66,6 +66,7 @@ void ManagedRuntime::before_fork() {
   claim_cache();
   tell_core();
   if (adoption_ != nullptr) settle_adopted();
+  while (core_.making_frame_ahead()) changed_.wait_for(lock, std::chrono::milliseconds(10));  // some milliseconds
   std::uint32_t cursor = 0;
   for (int idle = 0; !core_.flush(cursor);) {
     pump();

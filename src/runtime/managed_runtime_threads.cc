@@ -36,17 +36,24 @@ void ManagedRuntime::move_loop() {
     if (adoption_ != nullptr) settle_adopted();
     if (core_.extents_wanted() > 0) grow_flash(lock);
     const std::size_t taken = core_.take_requests(requests);
+    // Slow, so only while nothing moves.
+    const bool idle = taken == 0 && core_.engine().in_flight() == 0;
+    const FrameIndex ahead = idle ? core_.begin_frame_ahead() : FrameIndex::none();
     lock.unlock();
     flash_.submit(std::span(requests).first(taken));
     std::size_t arrived = flash_.poll(completions);
-    if (arrived == 0 && taken == 0) {
+    Status made = Status::kOk;
+    if (ahead.valid()) {
+      made = memory_->create(ahead);
+    } else if (arrived == 0 && taken == 0) {
       flash_.wait(kIdleWait);
       arrived = flash_.poll(completions);
     }
     lock.lock();
+    if (ahead.valid()) core_.end_frame_ahead(ahead, made);
     for (const FlashCompletion& completion : std::span(completions).first(arrived)) core_.complete(completion);
     const bool starved = core_.engine().starved().valid();
-    if (arrived > 0 || starved) {
+    if (arrived > 0 || starved || ahead.valid()) {
       pump();
       settle_faults();
       changed_.notify_all();

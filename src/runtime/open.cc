@@ -17,6 +17,7 @@
 #include "runtime/managed_runtime.h"
 #include "runtime/open_flash.h"
 #include "trace/reader.h"
+#include "trace/summary.h"
 
 namespace ebb {
 namespace {
@@ -79,7 +80,8 @@ std::uint64_t op_of_traced(const std::string& name) {
   return op_of(name.find("::") == std::string::npos ? "aten::" + name : name);
 }
 
-void take_guide(const Options& options, const Core::Config& config, Policy& policy) {
+// What the program is going to need at once is made while it starts.
+void take_guide(const Options& options, Core::Config& config, Policy& policy) {
   const Trace trace = read_trace(options.guide);
   HeapPlaces places(config, options.managed_bytes_min);
   std::unique_ptr<Guide> guide =
@@ -88,6 +90,8 @@ void take_guide(const Options& options, const Core::Config& config, Policy& poli
   if (!policy.take_guide(std::move(guide))) {
     refuse("a guide is of no use to the policy '" + options.policy + "'; leave it out, or choose foresight");
   }
+  config.frames_ahead = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(Core::frames_of(config), summarize(trace).peak_bytes / config.block_bytes));
 }
 
 }  // namespace

@@ -23,9 +23,12 @@ std::unique_ptr<Policy> policy_named(std::string_view name) {
 }
 
 Core::Config core_config(const SimDriver::Config& config) {
-  return {config.block_bytes, kFixedBytes + config.frames * config.block_bytes,
-          config.blocks,      config.extents,
-          config.depth,       config.host_extents};
+  return {.block_bytes = config.block_bytes,
+          .budget_bytes = kFixedBytes + config.frames * config.block_bytes,
+          .blocks = config.blocks,
+          .extents = config.extents,
+          .queue_depth = config.depth,
+          .host_extents = config.host_extents};
 }
 
 }  // namespace

@@ -42,6 +42,44 @@ TEST_F(FramePoolTest, ReusesTheMostRecentlyFreed) {
   EXPECT_FALSE(pool_.take_free().valid());
 }
 
+TEST_F(FramePoolTest, AFrameMadeAheadCountsAtOnceAndIsTheLastToBeUsed) {
+  const FrameIndex used = pool_.take();
+  const FrameIndex ahead = pool_.begin_ahead();
+  EXPECT_EQ(pool_.created(), 2u);
+  EXPECT_EQ(pool_.room(), 6u);
+  EXPECT_FALSE(pool_.begin_ahead().valid());  // one at a time
+  ASSERT_EQ(memory_.create(ahead), Status::kOk);
+  pool_.end_ahead(ahead, Status::kOk);
+  pool_.put(used);
+  EXPECT_EQ(pool_.take(), used);
+  EXPECT_EQ(pool_.take(), ahead);
+  EXPECT_EQ(memory_.created(), 2u);
+  pool_.validate();
+}
+
+TEST_F(FramePoolTest, AFrameMadeAheadAboveAShrunkLimitIsDestroyed) {
+  const FrameIndex used = pool_.take();
+  const FrameIndex ahead = pool_.begin_ahead();
+  ASSERT_EQ(memory_.create(ahead), Status::kOk);
+  pool_.set_limit(1);
+  EXPECT_TRUE(pool_.over());
+  pool_.end_ahead(ahead, Status::kOk);
+  EXPECT_FALSE(pool_.over());
+  EXPECT_EQ(memory_.created(), 1u);
+  EXPECT_FALSE(pool_.begin_ahead().valid());
+  pool_.put(used);
+  pool_.validate();
+}
+
+TEST_F(FramePoolTest, AFrameThatCannotBeMadeAheadLowersTheLimit) {
+  const FrameIndex used = pool_.take();
+  pool_.end_ahead(pool_.begin_ahead(), Status::kNoMemory);
+  EXPECT_EQ(pool_.created(), 1u);
+  EXPECT_EQ(pool_.limit(), FramePool::kFramesMin);
+  pool_.put(used);
+  pool_.validate();
+}
+
 TEST_F(FramePoolTest, AShrinkingLimitDestroysFreeFramesAtOnceAndOthersAsTheyReturn) {
   std::vector<FrameIndex> frames;
   for (int i = 0; i < 6; ++i) frames.push_back(pool_.take());

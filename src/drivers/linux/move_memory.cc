@@ -55,6 +55,7 @@ MoveMemory::~MoveMemory() {
 }
 
 Status MoveMemory::create(FrameIndex frame) {
+  const std::lock_guard lock(scratch_mutex_);
   std::byte* const scratch = scratch_.data();
   if (::madvise(scratch, block_bytes_, MADV_POPULATE_WRITE) != 0) {
     if (errno != EINVAL) return Status::kNoMemory;

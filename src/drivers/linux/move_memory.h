@@ -3,11 +3,12 @@
 //
 // Both ranges are watched by one userfaultfd: touches of absent blocks arrive in next(). A touch of an absent frame at
 // home would be a bug of ours, and is reported as one. Frames get their memory in a scratch mapping that is not
-// watched, because populating a watched one would fault to ourselves.
+// watched, because populating a watched one would fault to ourselves; one at a time.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "drivers/linux/adopt/adopted_memory.h"
 #include "drivers/linux/reservation.h"
@@ -60,6 +61,7 @@ class MoveMemory final : public SpaceMemory {
   Reservation space_;
   Reservation home_;
   Reservation scratch_;
+  std::mutex scratch_mutex_;
   Userfault userfault_;
   int interrupt_fd_ = -1;
   std::unique_ptr<AdoptedMemory> adopted_owner_;
