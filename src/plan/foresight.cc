@@ -13,6 +13,7 @@ constexpr std::uint32_t kSpareShare = 8;        // without a plan this part of m
 constexpr std::uint32_t kScanEventsMax = 4096;  // in one call
 constexpr double kPaceShare = 0.25;             // so does flash that takes this much more or less
 constexpr double kDurationShare = 0.125;        // and launches that take this much more or less altogether
+constexpr std::uint32_t kSearchesMax = 3;       // then the plan's taste stays, whatever changes but the events
 constexpr std::uint32_t kBudgetShare = 64;      // a budget changed by this share of it needs another plan
 
 // Makes room for one more entry, here, where memory may be allocated.
@@ -42,7 +43,11 @@ void Foresight::began(bool changed) {
       differs(planned.pace.flash_out_ns, pace().flash_out_ns, kPaceShare) ||
       differs(planned.pace.flash_both_ns, pace().flash_both_ns, kPaceShare) ||
       differs(planned.duration_ns, duration_ns, kDurationShare)) {
-    planned = {kind_version(), frames(), pace(), duration_ns, make_plan(plan(), plan_limits())};
+    const bool known = planned.version == kind_version() && planned.searches >= kSearchesMax;
+    Plan plan =
+        known ? make_plan(this->plan(), plan_limits(), planned.plan.taste) : make_plan(this->plan(), plan_limits());
+    const std::uint32_t searches = planned.version == kind_version() ? planned.searches + 1 : 1;
+    planned = {kind_version(), frames(), searches, pace(), duration_ns, std::move(plan)};
   }
   if (!changed) return;
   away_.clear();

@@ -57,6 +57,7 @@ class Foresight final : public Follower {
   struct Planned {
     std::uint64_t version = 0;  // of the kind of iteration
     std::uint32_t frames = 0;
+    std::uint32_t searches = 0;  // for the taste of the plan
     Pace pace;
     double duration_ns = 0;
     Plan plan;

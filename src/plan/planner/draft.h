@@ -18,21 +18,10 @@
 #include "plan/planner/absence.h"
 #include "plan/planner/pieces.h"
 #include "plan/planner/plan_limits.h"
+#include "plan/planner/taste.h"
 #include "plan/recording.h"
 
 namespace ebb {
-
-struct Taste {
-  // So many times as far away as it is counts the next use of content that this iteration has not made: it may have
-  // been written by the time it leaves, which spares the lane out, and comes back once more, which the lane in pays
-  // for.
-  double old_factor = 1;
-  // An absence goes to flash if its lane is free within the time that it takes for so many blocks; if too few do,
-  // twice.
-  double patience_blocks = 256;
-  // Of the time for which a fetch must begin early, so much counts when room for it is made.
-  double lead_share = 1;
-};
 
 class Drafter {
  public:

@@ -40,6 +40,11 @@ class Search {
     return hand_out();
   }
 
+  Plan run(const Taste& taste) {
+    consider(taste, 1);
+    return hand_out();
+  }
+
  private:
   template <typename F>
   void consider_with(double better, F&& change) {
@@ -102,11 +107,16 @@ Plan Search::hand_out() {
     plan.absences.push_back(out);
   }
   plan.cleanings = std::move(best_.cleanings);
+  plan.taste = best_.taste;
   return plan;
 }
 
 }  // namespace
 
 Plan make_plan(const Recording& recording, const PlanLimits& limits) { return Search(recording, limits).run(); }
+
+Plan make_plan(const Recording& recording, const PlanLimits& limits, const Taste& taste) {
+  return Search(recording, limits).run(taste);
+}
 
 }  // namespace ebb

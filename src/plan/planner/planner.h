@@ -1,12 +1,10 @@
 // Planner: which tensors leave while nobody uses them, how much of each, where to, and when they come back.
 //
-// From the recording of one iteration, taken to repeat for ever: Belady's rule (the tensor needed last leaves, as many
-// of its blocks as must) chooses the absences; each is then begun as soon as its tensor is idle, not when the frame is
-// needed; each ends, its fetch begins, early enough for its lane to bring everything in the order in which it is
-// needed, and earlier where there is room; and the absences that host memory cannot hold, longest first, go to flash.
-// After G10 (Zhang et al., MICRO 2023, sections 4.3 and 4.4), which moves whole tensors and chooses by size and length.
+// From the recording of one iteration, taken to repeat for ever: several drafts of absences (draft.h), of which the one
+// with the shortest forecast is taken (forecast.h). After G10 (Zhang et al., MICRO 2023, sections 4.3 and 4.4), which
+// moves whole tensors and chooses them by size and length.
 //
-// A pure function, some milliseconds for 10,000 launches. A plan is advice: a wrong one costs time.
+// A pure function, a tenth of a second for 10,000 launches. A plan is advice: a wrong one costs time.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +13,7 @@
 #include "base/tier.h"
 #include "plan/planner/cleanings.h"
 #include "plan/planner/plan_limits.h"
+#include "plan/planner/taste.h"
 #include "plan/recording.h"
 
 namespace ebb {
@@ -36,10 +35,13 @@ struct Plan {
   std::vector<Absence> absences;      // in the order of their uses
   std::vector<std::uint32_t> by_use;  // index of the first into absences, or kStays
   std::vector<Cleaning> cleanings;    // in the order of their uses
+  Taste taste;                        // what it was made to
 
   static constexpr std::uint32_t kStays = 0xffffffff;
 };
 
 Plan make_plan(const Recording& recording, const PlanLimits& limits);
+// To a taste that was found before: much faster.
+Plan make_plan(const Recording& recording, const PlanLimits& limits, const Taste& taste);
 
 }  // namespace ebb

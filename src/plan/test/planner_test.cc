@@ -180,6 +180,20 @@ TEST(Planner, HostMemoryIsFilledAndTheRestGoesToFlash) {
   EXPECT_GE(flash, 8u);
 }
 
+TEST(Planner, ToTheTasteThatASearchFoundThePlanIsTheSame) {
+  const Script script = training(24, 4);
+  const Plan found = make_plan(script.recording(), limits(40, 24));
+  const Plan again = make_plan(script.recording(), limits(40, 24), found.taste);
+  ASSERT_EQ(found.absences.size(), again.absences.size());
+  EXPECT_FALSE(found.absences.empty());
+  for (std::size_t i = 0; i < found.absences.size(); ++i) {
+    EXPECT_EQ(found.absences[i].use, again.absences[i].use);
+    EXPECT_EQ(found.absences[i].blocks, again.absences[i].blocks);
+    EXPECT_EQ(found.absences[i].tier, again.absences[i].tier);
+    EXPECT_EQ(found.absences[i].return_from, again.absences[i].return_from);
+  }
+}
+
 // Random iterations: what is absent and what is fetched early never make more than fits, and everything returns in
 // time.
 TEST(Planner, PlansKeepWithinMemory) {
