@@ -140,7 +140,9 @@ void Foresight::wake_up(Position position) {
 
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   const std::uint64_t worth = Follower::keep(index, block);
-  const bool leaves = following() && index.value() < away_until_.size() && away_until_[index.value()] > now();
+  if (!following() || index.value() >= away_until_.size()) return worth;
+  const std::uint64_t until = away_until_[index.value()];
+  const bool leaves = until > now() && next_use(index) >= until;  // another tensor may share the block
   return leaves && worth > kHorizon / 2 ? worth - kHorizon / 2 : worth;
 }
 
