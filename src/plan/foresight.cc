@@ -76,7 +76,7 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
     const BlockRange all = blocks_of(touches[i].allocation);
     const bool varies = this->plan().reference(this->plan().uses(event)[i].reference).varies();
     for (std::uint32_t k = plan.by_use[use]; k < plan.absences.size() && plan.absences[k].use == use; ++k) {
-      const Plan::Absence& absence = plan.absences[k];
+      const TensorAbsence& absence = plan.absences[k];
       const std::uint32_t first = std::min(absence.first_block, all.count);
       Journey journey;
       journey.before = base() + absence.before;

@@ -21,7 +21,7 @@ struct Moment {
 };
 
 std::vector<std::vector<Moment>> moments_of(const Recording& recording, const Pieces& pieces,
-                                            std::span<const Absence> absences) {
+                                            std::span<const PieceAbsence> absences) {
   std::vector<std::vector<Moment>> all(pieces.size());
   auto leaving = absences.begin();
   for (Position event = 0; event < recording.size(); ++event) {
@@ -39,7 +39,7 @@ std::vector<std::vector<Moment>> moments_of(const Recording& recording, const Pi
 
 class Cleaner {
  public:
-  Cleaner(const Recording& recording, const Pieces& pieces, std::span<const Absence> absences,
+  Cleaner(const Recording& recording, const Pieces& pieces, std::span<const PieceAbsence> absences,
           std::span<const double> start_ns, const std::array<double, kTiersBelow>& block_ns)
       : recording_(recording),
         pieces_(pieces),
@@ -48,7 +48,7 @@ class Cleaner {
         moments_(moments_of(recording, pieces, absences)) {}
 
   // Back from a leaving to the launch that made what leaves: between any two uses on the way it can be cleaned.
-  void clean(Absence& leaving, std::uint32_t index) {
+  void clean(PieceAbsence& leaving, std::uint32_t index) {
     leaving.unwritten = 0;
     const std::uint32_t piece = pieces_.touch(leaving.touch).piece;
     const std::vector<Moment>& moments = moments_[piece];
@@ -84,7 +84,7 @@ class Cleaner {
 
  private:
   // Between the use `from` and the next one, `gap` events later; the leaving is `ahead` events later.
-  void note(const Absence& leaving, const Moment& from, std::uint64_t gap, std::uint64_t ahead) {
+  void note(const PieceAbsence& leaving, const Moment& from, std::uint64_t gap, std::uint64_t ahead) {
     const Pieces::Touch& touch = pieces_.touch(from.touch);
     const std::uint64_t next = from.event + gap;
     const double latest_ns = start_ns_[next] - kMarginBlocks * block_ns_[index_below(leaving.tier)];
@@ -118,7 +118,7 @@ constexpr auto kLeavesFirst = [](const auto& left, const auto& right) { return l
 
 }  // namespace
 
-std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces, std::span<Absence> absences,
+std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces, std::span<PieceAbsence> absences,
                                      std::span<const double> start_ns,
                                      const std::array<double, kTiersBelow>& block_ns) {
   Cleaner cleaner(recording, pieces, absences, start_ns, block_ns);

@@ -36,7 +36,7 @@ struct Cleaning {
 
 // In the order of their uses. `absences`: in the order of their touches; what of them is unwritten is filled in.
 // `start_ns`: of every event, over two iterations. `block_ns`: of one transfer, by tier below.
-std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces, std::span<Absence> absences,
+std::vector<Cleaning> make_cleanings(const Recording& recording, const Pieces& pieces, std::span<PieceAbsence> absences,
                                      std::span<const double> start_ns, const std::array<double, kTiersBelow>& block_ns);
 
 class CleaningQueue {

@@ -175,7 +175,7 @@ void Drafter::shrink(bool steady) {
     std::uint32_t& index = by_touch_[item.touch];
     if (index == kNone) {
       index = static_cast<std::uint32_t>(absences_.size());
-      Absence absence;
+      PieceAbsence absence;
       absence.touch = item.touch;
       absence.before = pieces_.touch(item.touch).next;
       absence.needed = pieces_.touch(item.touch).needed;
@@ -188,9 +188,9 @@ void Drafter::shrink(bool steady) {
 // Absences in the order of the touches that they follow, and where they begin.
 void Drafter::finish() {
   std::sort(absences_.begin(), absences_.end(),
-            [](const Absence& left, const Absence& right) { return left.touch < right.touch; });
+            [](const PieceAbsence& left, const PieceAbsence& right) { return left.touch < right.touch; });
   Position position = 0;
-  for (Absence& absence : absences_) {
+  for (PieceAbsence& absence : absences_) {
     while (pieces_.end_touch(position) <= absence.touch) ++position;
     absence.after = position;
     absence.blocks = std::min(absence.blocks, blocks_of(pieces_.touch(absence.touch).piece));
@@ -202,7 +202,7 @@ void Drafter::finish() {
 // those absences are taken, in the order in which they begin, for which the lane is free soon enough.
 void Drafter::choose_tiers() {
   std::vector<std::uint64_t> held(size_, 0);
-  for (Absence& absence : absences_) {
+  for (PieceAbsence& absence : absences_) {
     absence.tier = limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash;
     if (absence.tier == Tier::kHost) for_events_of(absence, [&](Position i) { held[i] += absence.blocks; });
   }
@@ -211,7 +211,7 @@ void Drafter::choose_tiers() {
     const Position peak = static_cast<Position>(std::max_element(held.begin(), held.end()) - held.begin());
     if (held[peak] <= limits_.host_blocks) return;
     double lane_ns = 0;  // when the lane is through with what it has
-    for (Absence& absence : absences_) {
+    for (PieceAbsence& absence : absences_) {
       const double begin_ns = start_ns_[absence.after + std::size_t{1}];
       const double through_ns = std::max(lane_ns, begin_ns) + absence.blocks * limits_.flash_in_ns;
       if (absence.tier == Tier::kHost) {
@@ -228,7 +228,7 @@ void Drafter::choose_tiers() {
 // Blocks present at every event if every absence lasts from its use to the next.
 std::vector<std::uint64_t> Drafter::present_blocks() const {
   std::vector<std::uint64_t> present = live_blocks_;
-  for (const Absence& absence : absences_) {
+  for (const PieceAbsence& absence : absences_) {
     for_events_of(absence, [&](Position i) { present[i] -= std::min<std::uint64_t>(present[i], absence.blocks); });
   }
   return present;
@@ -238,7 +238,7 @@ std::vector<std::uint64_t> Drafter::present_blocks() const {
 void Drafter::claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns) {
   for (auto& touches : early_) touches.clear();
   for (const std::uint32_t index : order) {
-    const Absence& absence = absences_[index];
+    const PieceAbsence& absence = absences_[index];
     const double begin_ns = start_ns_[absence.before] - taste_.lead_share * lead_ns[index];
     const auto first = start_ns_.begin() + absence.after + 1;
     const auto last = start_ns_.begin() + static_cast<std::ptrdiff_t>(absence.before);
@@ -263,7 +263,7 @@ void Drafter::schedule() {
     double free_ns = 2 * total_ns;  // when the lane must have begun what comes after, in the time of the first turn
     for (const int turn : {0, 1}) {
       for (const std::uint32_t index : order) {
-        const Absence& absence = absences_[index];
+        const PieceAbsence& absence = absences_[index];
         if (absence.tier != tier) continue;
         const double end_ns = start_ns_[due(index)] + total_ns * (1 - turn);
         free_ns = std::min(free_ns, end_ns) - absence.blocks * block_ns(tier);
@@ -273,7 +273,7 @@ void Drafter::schedule() {
   }
   claim_early(order, lead_ns);
   std::vector<std::uint64_t> present = present_blocks();
-  const auto advance = [&](Absence& absence, double lead) {
+  const auto advance = [&](PieceAbsence& absence, double lead) {
     while (absence.return_from > absence.after + std::uint64_t{1}) {
       const std::uint64_t earlier = absence.return_from - 1;
       if (start_ns_[absence.before] - start_ns_[absence.return_from] >= lead) return;
@@ -285,7 +285,7 @@ void Drafter::schedule() {
   };
   std::reverse(order.begin(), order.end());
   for (const std::uint32_t index : order) {
-    Absence& absence = absences_[index];
+    PieceAbsence& absence = absences_[index];
     advance(absence, lead_ns[index]);
   }
   // What comes over the slow lane has the first choice of the room that is left.

@@ -34,7 +34,7 @@ class Drafter {
   std::span<const double> start_ns() const { return start_ns_; }
   // That exist at every event, of the draft made last; and its absences in the order of their touches.
   std::span<const std::uint64_t> live_blocks() const { return live_blocks_; }
-  const std::vector<Absence>& absences() const { return absences_; }
+  const std::vector<PieceAbsence>& absences() const { return absences_; }
   double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
 
  private:
@@ -69,7 +69,7 @@ class Drafter {
   void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns);
   std::uint32_t blocks_of(std::uint32_t piece) const { return pieces_[piece].blocks.count; }
   template <typename F>
-  void for_events_of(const Absence& absence, F&& visit) const {
+  void for_events_of(const PieceAbsence& absence, F&& visit) const {
     for (std::uint64_t i = absence.after + std::uint64_t{1}; i < absence.before; ++i) {
       visit(static_cast<Position>(i < size_ ? i : i - size_));
     }
@@ -87,7 +87,7 @@ class Drafter {
   std::uint64_t present_ = 0;
   std::uint64_t live_ = 0;
   std::vector<std::uint64_t> live_blocks_;  // by event, in the steady iteration
-  std::vector<Absence> absences_;
+  std::vector<PieceAbsence> absences_;
   std::vector<std::uint32_t> by_touch_;
 };
 

@@ -18,7 +18,7 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 class Forecaster {
  public:
   Forecaster(std::span<const double> start_ns, std::span<const std::uint64_t> live_blocks,
-             std::span<const Absence> absences, std::span<const Cleaning> cleanings, const PlanLimits& limits)
+             std::span<const PieceAbsence> absences, std::span<const Cleaning> cleanings, const PlanLimits& limits)
       : start_ns_(start_ns),
         live_blocks_(live_blocks),
         absences_(absences),
@@ -92,8 +92,9 @@ class Forecaster {
   bool start_out(Tier tier);
   void start_clean(Tier tier);
   void start_in(Tier tier, bool waiting);
-  double write_ns(Tier tier, std::uint32_t blocks);
-  double read_ns(Tier tier, std::uint32_t blocks);
+  // Take their turn on what the lane needs; when they will be through.
+  double pass_out(Tier tier, std::uint32_t blocks);
+  double pass_in(Tier tier, std::uint32_t blocks);
   double flash_out_ns() const { return limits_.flash_out_ns > 0 ? limits_.flash_out_ns : limits_.flash_in_ns; }
   std::uint32_t leaving_now(std::uint32_t index) const;
   void complete(std::size_t lane);
@@ -109,7 +110,7 @@ class Forecaster {
 
   const std::span<const double> start_ns_;
   const std::span<const std::uint64_t> live_blocks_;
-  const std::span<const Absence> absences_;
+  const std::span<const PieceAbsence> absences_;
   const std::span<const Cleaning> cleanings_;
   const PlanLimits limits_;
   const std::uint64_t size_;
@@ -159,7 +160,7 @@ void Forecaster::end_absences(std::size_t event) {
 void Forecaster::begin_journeys(std::size_t event) {
   const std::uint64_t base = now_ - event;
   for (; next_absence_ < absences_.size() && absences_[next_absence_].after == event; ++next_absence_) {
-    const Absence& absence = absences_[next_absence_];
+    const PieceAbsence& absence = absences_[next_absence_];
     Journey& journey = journeys_[next_absence_];
     journey = {.ended = false, .before = base + absence.before, .return_from = base + absence.return_from};
     journey.unwritten = absence.unwritten - std::min(absence.unwritten, cleaned_[next_absence_]);
@@ -188,7 +189,6 @@ void Forecaster::wait(std::size_t event) {
     if (ready(event)) return;
     const std::size_t next = first_done();
     if (lanes_[next].done_ns == kForever) break;
-    now_ns_ = lanes_[next].done_ns;
     complete(next);
   }
   if (free() < 0) evict_unplanned(-free());
@@ -198,8 +198,8 @@ void Forecaster::wait(std::size_t event) {
 void Forecaster::evict_unplanned(std::int64_t blocks) {
   const Tier tier = limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash;
   const auto count = static_cast<std::uint32_t>(blocks);
-  static_cast<void>(read_ns(tier, count));
-  static_cast<void>(write_ns(tier, count));
+  static_cast<void>(pass_in(tier, count));
+  static_cast<void>(pass_out(tier, count));
   now_ns_ += count * (tier == Tier::kHost ? limits_.host_in_ns : flash_out_ns());
   out_ += blocks;
   unplanned_ += blocks;
@@ -211,7 +211,6 @@ void Forecaster::pass_time(double ns) {
     start_lanes(false);
     const std::size_t next = first_done();
     if (lanes_[next].done_ns > until_ns) break;
-    now_ns_ = lanes_[next].done_ns;
     complete(next);
   }
   now_ns_ = until_ns;
@@ -229,12 +228,12 @@ void Forecaster::start_lanes(bool waiting) {
   }
 }
 
-double Forecaster::write_ns(Tier tier, std::uint32_t blocks) {
+double Forecaster::pass_out(Tier tier, std::uint32_t blocks) {
   const double link_ns = pass(link_out_ns_, blocks * limits_.host_in_ns);
   return tier == Tier::kHost ? link_ns : std::max(link_ns, pass_flash(flash_out_ns_, blocks * flash_out_ns(), blocks));
 }
 
-double Forecaster::read_ns(Tier tier, std::uint32_t blocks) {
+double Forecaster::pass_in(Tier tier, std::uint32_t blocks) {
   const double link_ns = pass(link_in_ns_, blocks * limits_.host_in_ns);
   return tier == Tier::kHost ? link_ns
                              : std::max(link_ns, pass_flash(flash_in_ns_, blocks * limits_.flash_in_ns, blocks));
@@ -254,7 +253,7 @@ bool Forecaster::start_out(Tier tier) {
         continue;
       }
       const std::uint32_t blocks = std::min(left, kAtOnce);
-      lane(lane_out(tier)) = {write_ns(tier, blocks), index, blocks, false};
+      lane(lane_out(tier)) = {pass_out(tier, blocks), index, blocks, false};
       return true;
     }
     pop(heap);
@@ -271,7 +270,7 @@ void Forecaster::start_clean(Tier tier) {
     if (entry.until >= now_ && entry.left > 0 && cleaned < wanted) {
       const std::uint32_t blocks = std::min({entry.left, wanted - cleaned, kCleanedAtOnce});
       entry.left -= blocks;
-      lane(lane_out(tier)) = {write_ns(tier, blocks), entry.index, blocks, true};
+      lane(lane_out(tier)) = {pass_out(tier, blocks), entry.index, blocks, true};
       return;
     }
     pop(heap);
@@ -292,7 +291,7 @@ void Forecaster::start_in(Tier tier, bool waiting) {
           static_cast<std::uint32_t>(std::min<std::int64_t>({journey.gone - journey.back, kAtOnce, frames}));
       journey.back += blocks;
       out_ -= blocks;
-      lane(lane_in(tier)) = {read_ns(tier, blocks), index, blocks, false};
+      lane(lane_in(tier)) = {pass_in(tier, blocks), index, blocks, false};
       return;
     }
     if (leaving_now(index) > 0 && !journey.ended) return;  // its last blocks are on their way out
@@ -303,8 +302,8 @@ void Forecaster::start_in(Tier tier, bool waiting) {
 void Forecaster::complete(std::size_t which) {
   Lane& lane = lanes_[which];
   Journey& journey = journeys_[lane.absence];
-  const bool out =
-      which == static_cast<std::size_t>(ebb::Lane::kHostOut) || which == static_cast<std::size_t>(ebb::Lane::kFlashOut);
+  const bool out = which == static_cast<std::size_t>(lane_out(absences_[lane.absence].tier));
+  now_ns_ = lane.done_ns;
   if (lane.stays) {
     cleaned_[lane.absence] += lane.blocks;
   } else if (!out) {
@@ -328,7 +327,8 @@ std::uint32_t Forecaster::leaving_now(std::uint32_t index) const {
 }  // namespace
 
 double forecast_ns(std::span<const double> start_ns, std::span<const std::uint64_t> live_blocks,
-                   std::span<const Absence> absences, std::span<const Cleaning> cleanings, const PlanLimits& limits) {
+                   std::span<const PieceAbsence> absences, std::span<const Cleaning> cleanings,
+                   const PlanLimits& limits) {
   return Forecaster(start_ns, live_blocks, absences, cleanings, limits).run();
 }
 

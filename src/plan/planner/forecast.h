@@ -20,6 +20,7 @@ namespace ebb {
 // `start_ns`: when events begin if nothing waits, over two iterations. `live_blocks`: that exist at every event.
 // `absences` in the order of their touches; `cleanings` of them, in the order of the events that they follow.
 double forecast_ns(std::span<const double> start_ns, std::span<const std::uint64_t> live_blocks,
-                   std::span<const Absence> absences, std::span<const Cleaning> cleanings, const PlanLimits& limits);
+                   std::span<const PieceAbsence> absences, std::span<const Cleaning> cleanings,
+                   const PlanLimits& limits);
 
 }  // namespace ebb

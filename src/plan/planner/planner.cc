@@ -17,7 +17,7 @@ constexpr double kBetter = 0.99, kBetterTiers = 0.999;
 
 struct Candidate {
   Taste taste;
-  std::vector<Absence> absences;
+  std::vector<PieceAbsence> absences;
   std::vector<Cleaning> cleanings;
   double ns = std::numeric_limits<double>::infinity();
 };
@@ -41,11 +41,26 @@ class Search {
   }
 
   Plan run(const Taste& taste) {
-    consider(taste, 1);
+    best_ = candidate(taste);
     return hand_out();
   }
 
  private:
+  Candidate candidate(const Taste& taste) {
+    drafter_.draft(taste);
+    Candidate made{taste, drafter_.absences(), {}};
+    made.cleanings = make_cleanings(recording_, drafter_.pieces(), made.absences, drafter_.start_ns(),
+                                    {drafter_.block_ns(Tier::kHost), drafter_.block_ns(Tier::kFlash)});
+    if (!limits_.clean_host) write_all_to_host(made);
+    return made;
+  }
+
+  void consider(const Taste& taste, double better) {
+    Candidate other = candidate(taste);
+    other.ns = forecast_ns(drafter_.start_ns(), drafter_.live_blocks(), other.absences, other.cleanings, limits_);
+    if (other.ns < better * best_.ns) best_ = std::move(other);
+  }
+
   template <typename F>
   void consider_with(double better, F&& change) {
     Taste taste = best_.taste;
@@ -53,26 +68,15 @@ class Search {
     consider(taste, better);
   }
 
-  void consider(const Taste& taste, double better) {
-    drafter_.draft(taste);
-    Candidate candidate{taste, drafter_.absences(), {}, 0};
-    candidate.cleanings = make_cleanings(recording_, drafter_.pieces(), candidate.absences, drafter_.start_ns(),
-                                         {drafter_.block_ns(Tier::kHost), drafter_.block_ns(Tier::kFlash)});
-    if (!limits_.clean_host) write_all_to_host(candidate);
-    candidate.ns =
-        forecast_ns(drafter_.start_ns(), drafter_.live_blocks(), candidate.absences, candidate.cleanings, limits_);
-    if (candidate.ns < better * best_.ns) best_ = std::move(candidate);
-  }
-
   static void write_all_to_host(Candidate& candidate) {
-    for (Absence& absence : candidate.absences) {
+    for (PieceAbsence& absence : candidate.absences) {
       if (absence.tier == Tier::kHost) absence.unwritten = absence.blocks;
     }
     std::erase_if(candidate.cleanings, [](const Cleaning& cleaning) { return cleaning.tier == Tier::kHost; });
   }
 
   bool uses_both_tiers() const {
-    const auto on_flash = [](const Absence& absence) { return absence.tier == Tier::kFlash; };
+    const auto on_flash = [](const PieceAbsence& absence) { return absence.tier == Tier::kFlash; };
     return limits_.host_blocks > 0 && std::any_of(best_.absences.begin(), best_.absences.end(), on_flash);
   }
 
@@ -88,20 +92,14 @@ class Search {
 Plan Search::hand_out() {
   Plan plan;
   plan.by_use.assign(recording_.uses_total(), Plan::kStays);
-  for (const Absence& absence : best_.absences) {
+  for (const PieceAbsence& absence : best_.absences) {
     const Pieces::Touch& touch = drafter_.pieces().touch(absence.touch);
     const BlockRange& blocks = drafter_.pieces()[touch.piece].blocks;
     const auto uses = recording_.uses(recording_.event(absence.after));
     const std::uint32_t reference = uses[touch.use - recording_.event(absence.after).first_use].reference;
-    Plan::Absence out;
+    TensorAbsence out{absence};
     out.use = touch.use;
     out.first_block = blocks.end().value() - absence.blocks - recording_.reference(reference).blocks.first.value();
-    out.blocks = absence.blocks;
-    out.tier = absence.tier;
-    out.after = absence.after;
-    out.before = absence.before;
-    out.needed = absence.needed;
-    out.return_from = absence.return_from;
     if (plan.by_use[touch.use] == Plan::kStays)
       plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());
     plan.absences.push_back(out);

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/tier.h"
+#include "plan/planner/absence.h"
 #include "plan/planner/cleanings.h"
 #include "plan/planner/plan_limits.h"
 #include "plan/planner/taste.h"
@@ -22,20 +22,10 @@ struct Plan {
   using Position = Recording::Position;
   // After one use of a tensor some of its blocks are absent until their next use, or its end. Absences of the same use
   // follow one another.
-  struct Absence {
-    std::uint32_t use = 0;          // index of the use in the recording
-    std::uint32_t first_block = 0;  // relative to the tensor's first
-    std::uint32_t blocks = 0;
-    Tier tier = Tier::kFlash;
-    Position after = 0;             // the event of that use
-    std::uint64_t before = 0;       // the event that ends it; from size() on: in the next iteration
-    bool needed = true;             // by that event, which is a use; or the tensor is freed there and nothing returns
-    std::uint64_t return_from = 0;  // the event from which on it is fetched, counted likewise
-  };
-  std::vector<Absence> absences;      // in the order of their uses
-  std::vector<std::uint32_t> by_use;  // index of the first into absences, or kStays
-  std::vector<Cleaning> cleanings;    // in the order of their uses
-  Taste taste;                        // what it was made to
+  std::vector<TensorAbsence> absences;  // in the order of their uses
+  std::vector<std::uint32_t> by_use;    // index of the first into absences, or kStays
+  std::vector<Cleaning> cleanings;      // in the order of their uses
+  Taste taste;                          // what it was made to
 
   static constexpr std::uint32_t kStays = 0xffffffff;
 };

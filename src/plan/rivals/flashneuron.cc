@@ -131,7 +131,7 @@ Plan FlashNeuron::make_schedule(const Recording& recording, const PlanLimits& li
   for (const Idle& each : offloaded) {
     while (earliest < each.before && present[earliest] + each.bytes > room) ++earliest;
     for (Position i = earliest; i < each.before; ++i) present[i] += each.bytes;
-    Plan::Absence absence;
+    TensorAbsence absence;
     absence.use = each.use;
     absence.blocks = Recording::kNone;  // all of them
     absence.after = each.after;
@@ -141,7 +141,7 @@ Plan FlashNeuron::make_schedule(const Recording& recording, const PlanLimits& li
     earliest = std::min(earliest, each.before);
   }
   std::sort(plan.absences.begin(), plan.absences.end(),
-            [](const Plan::Absence& left, const Plan::Absence& right) { return left.use < right.use; });
+            [](const TensorAbsence& left, const TensorAbsence& right) { return left.use < right.use; });
   for (std::uint32_t i = 0; i < plan.absences.size(); ++i) plan.by_use[plan.absences[i].use] = i;
   return plan;
 }

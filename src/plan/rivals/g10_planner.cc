@@ -329,7 +329,7 @@ void G10Planner::finish() {
   for (const Choice& choice : choices_) {
     const Period& period = periods_[choice.period];
     const bool shifted = period.next_iteration && period.end < launches_.size();
-    Plan::Absence absence;
+    TensorAbsence absence;
     absence.use = period.use;
     absence.blocks = Recording::kNone;  // all of them
     absence.tier = choice.tier;
@@ -339,7 +339,7 @@ void G10Planner::finish() {
     plan_.absences.push_back(absence);
   }
   std::sort(plan_.absences.begin(), plan_.absences.end(),
-            [](const Plan::Absence& left, const Plan::Absence& right) { return left.use < right.use; });
+            [](const TensorAbsence& left, const TensorAbsence& right) { return left.use < right.use; });
   for (std::uint32_t i = 0; i < plan_.absences.size(); ++i) plan_.by_use[plan_.absences[i].use] = i;
 }
 

@@ -38,7 +38,7 @@ void Scheduled::matched(Position position, std::span<const Touch> touches) {
   for (std::uint32_t i = 0; i < touches.size(); ++i) {
     const std::uint32_t use = event.first_use + i;
     if (use >= schedule_.by_use.size() || schedule_.by_use[use] == Plan::kStays) continue;
-    const Plan::Absence& absence = schedule_.absences[schedule_.by_use[use]];
+    const TensorAbsence& absence = schedule_.absences[schedule_.by_use[use]];
     Journey journey;
     journey.before = base() + absence.before;
     journey.return_from = base() + absence.return_from;

@@ -35,13 +35,15 @@ class Iteration {
   std::vector<Cleaning> cleanings(std::uint64_t tensor,
                                   const std::vector<std::pair<Recording::Position, std::uint32_t>>& after) const {
     const Pieces pieces(recording_);
-    std::vector<Absence> absences;
+    std::vector<PieceAbsence> absences;
     for (const auto& [event, blocks] : after) {
       for (std::uint32_t i = pieces.first_touch(event); i < pieces.end_touch(event); ++i) {
         const BlockRange& piece = pieces[pieces.touch(i).piece].blocks;
         // The middle of it, which no other tensor can share.
-        if (piece.first.value() == blocks_of(tensor).first.value() + 1)
-          absences.push_back({.touch = i, .blocks = blocks});
+        if (piece.first.value() != blocks_of(tensor).first.value() + 1) continue;
+        absences.emplace_back();
+        absences.back().touch = i;
+        absences.back().blocks = blocks;
       }
     }
     std::vector<double> start_ns;

@@ -17,7 +17,7 @@ class Iteration {
     for (std::size_t i = 0; i <= 2 * launches; ++i) start_ns_.push_back(static_cast<double>(i) * launch_ns);
   }
   Iteration& away(std::uint32_t blocks, Recording::Position after, std::uint64_t before, std::uint64_t return_from) {
-    Absence absence;
+    PieceAbsence absence;
     absence.blocks = absence.unwritten = blocks;
     absence.after = after;
     absence.before = before;
@@ -25,7 +25,7 @@ class Iteration {
     absences_.push_back(absence);
     return *this;
   }
-  Absence& last() { return absences_.back(); }
+  PieceAbsence& last() { return absences_.back(); }
   Iteration& cleaned(std::uint32_t blocks, Recording::Position after, std::uint64_t until) {
     Cleaning cleaning;
     cleaning.after = after;
@@ -44,7 +44,7 @@ class Iteration {
  private:
   std::vector<double> start_ns_;
   std::vector<std::uint64_t> live_;
-  std::vector<Absence> absences_;
+  std::vector<PieceAbsence> absences_;
   std::vector<Cleaning> cleanings_;
 };
 

@@ -80,7 +80,7 @@ TEST(Planner, WhatIsNeededLastLeavesAndOnlyAsMuchAsMust) {
   // Eight activations of four blocks in memory for twenty: three of them must be away at the turn.
   const Plan plan = make_plan(training(8, 4).recording(), limits(20));
   std::uint32_t away = 0;
-  for (const Plan::Absence& absence : plan.absences) {
+  for (const TensorAbsence& absence : plan.absences) {
     away += absence.blocks;
     EXPECT_LT(absence.after, 2u * 3u + 2u);  // the first three made
   }
@@ -94,7 +94,7 @@ TEST(Planner, APersistentTensorIsAwayAcrossTheEndOfTheIteration) {
   ASSERT_FALSE(plan.absences.empty());
   std::uint32_t away = 0;
   bool wraps = false;
-  for (const Plan::Absence& absence : plan.absences) {
+  for (const TensorAbsence& absence : plan.absences) {
     away += absence.blocks;
     wraps |= absence.before >= script.recording().size();
   }
@@ -114,7 +114,7 @@ TEST(Planner, ABlockIsNeededWhenATensorIsBornInIt) {
   script.free(born);
   const Plan plan = make_plan(script.recording(), limits(16));
   std::uint32_t until_birth = 0;
-  for (const Plan::Absence& absence : plan.absences) {
+  for (const TensorAbsence& absence : plan.absences) {
     if (absence.first_block + absence.blocks < 4 || absence.use != 0) continue;
     EXPECT_EQ(absence.before, birth);
     until_birth += absence.blocks;
@@ -136,7 +136,7 @@ TEST(Planner, WhatIsOverLeavesBeforeWhatIsNeededAgain) {
     script.launch({}, lives_on_ns);
     script.launch({{3, 8}}, lives_on_ns);
     std::pair<std::uint32_t, std::uint32_t> blocks{0, 0};  // that come back, and that do not
-    for (const Plan::Absence& absence : make_plan(script.recording(), limits(16)).absences) {
+    for (const TensorAbsence& absence : make_plan(script.recording(), limits(16)).absences) {
       (absence.needed ? blocks.first : blocks.second) += absence.blocks;
       EXPECT_TRUE(absence.needed || absence.return_from == absence.before);
     }
@@ -165,7 +165,7 @@ TEST(Planner, WhatReturnsGivesWayToWhatIsNeededSooner) {
   slow.flash_in_ns = 1000;
   const Plan plan = make_plan(script.recording(), slow);
   EXPECT_FALSE(plan.absences.empty());
-  for (const Plan::Absence& absence : plan.absences) {
+  for (const TensorAbsence& absence : plan.absences) {
     EXPECT_GT(absence.before, absence.after + std::uint64_t{6});  // than a group has events: no absence inside of one
   }
 }
@@ -174,7 +174,7 @@ TEST(Planner, HostMemoryIsFilledAndTheRestGoesToFlash) {
   const Plan plan = make_plan(training(8, 4).recording(), limits(12, 12));
   std::uint32_t host = 0;
   std::uint32_t flash = 0;
-  for (const Plan::Absence& absence : plan.absences) (absence.tier == Tier::kHost ? host : flash) += absence.blocks;
+  for (const TensorAbsence& absence : plan.absences) (absence.tier == Tier::kHost ? host : flash) += absence.blocks;
   EXPECT_EQ(host + flash, 20u);
   EXPECT_LE(host, 12u);
   EXPECT_GE(flash, 8u);
@@ -225,7 +225,7 @@ TEST(Planner, PlansKeepWithinMemory) {
     }
     const Plan plan = make_plan(script.recording(), limits(static_cast<std::uint32_t>(rng.between(10, 30))));
     const Recording::Position size = script.recording().size();
-    for (const Plan::Absence& absence : plan.absences) {
+    for (const TensorAbsence& absence : plan.absences) {
       EXPECT_GT(absence.blocks, 0u);
       EXPECT_LT(absence.after, absence.before);
       EXPECT_LT(absence.after, absence.return_from);

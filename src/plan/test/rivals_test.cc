@@ -38,7 +38,7 @@ class Program {
   }
   const Recording& recording() const { return recording_; }
   // The reference of the tensor that an absence is of.
-  std::uint64_t serial_of(const Plan::Absence& absence) const {
+  std::uint64_t serial_of(const TensorAbsence& absence) const {
     for (Recording::Position i = 0; i < recording_.size(); ++i) {
       const Recording::Event& event = recording_.event(i);
       if (absence.use < event.first_use || absence.use >= event.first_use + event.uses) continue;
@@ -91,7 +91,7 @@ TEST(G10Plan, SendsWhatSavesMostToFlashAndBringsItBackInTime) {
   const Program program = there_and_back({10, 10, 10, 10}, 1000 * kMs);
   const Plan plan = make_g10_plan(program.recording(), machine(36, 100));
   ASSERT_EQ(plan.absences.size(), 1u);
-  const Plan::Absence& absence = plan.absences.front();
+  const TensorAbsence& absence = plan.absences.front();
   EXPECT_EQ(program.serial_of(absence), 1u);  // idle for longest
   EXPECT_EQ(absence.tier, Tier::kFlash);
   EXPECT_EQ(absence.after, 1u);
@@ -105,11 +105,11 @@ TEST(G10Plan, TakesHostMemoryWhereFlashIsFull) {
   const Program program = there_and_back({20, 20, 20, 20, 20}, 60 * kMs);
   const Plan with_host = make_g10_plan(program.recording(), machine(50, 100));
   std::map<Tier, int> tiers;
-  for (const Plan::Absence& absence : with_host.absences) ++tiers[absence.tier];
+  for (const TensorAbsence& absence : with_host.absences) ++tiers[absence.tier];
   EXPECT_GE(tiers[Tier::kFlash], 1);
   EXPECT_GE(tiers[Tier::kHost], 1);
   const Plan without = make_g10_plan(program.recording(), machine(50, 0));
-  for (const Plan::Absence& absence : without.absences) EXPECT_EQ(absence.tier, Tier::kFlash);
+  for (const TensorAbsence& absence : without.absences) EXPECT_EQ(absence.tier, Tier::kFlash);
   EXPECT_LT(without.absences.size(), with_host.absences.size());
 }
 

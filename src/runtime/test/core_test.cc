@@ -50,48 +50,45 @@ bool reads(SimDriver& driver, std::uint64_t offset, std::uint64_t blocks, int va
   return true;
 }
 
-TEST(Core, FramesAreMadeAheadAsFarAsAskedFor) {
-  FaultPlan plan;
-  NthFault nth;
-  EventLog log;
-  SimMemory memory({kBytes, 1024, 16, 1}, plan, nth, log);
-  Core::Config config;
-  config.block_bytes = kBytes;
-  config.budget_bytes = 16 * kBytes;
-  config.blocks = 1024;
-  config.extents = 64;
-  config.tables_in_budget = false;
-  config.frames_ahead = 5;
-  Core core(config, memory, make_policy("window"));
-  for (int i = 0; i < 5; ++i) {
-    const FrameIndex frame = core.begin_frame_ahead();
-    ASSERT_TRUE(frame.valid());
-    EXPECT_TRUE(core.making_frame_ahead());
-    EXPECT_FALSE(core.begin_frame_ahead().valid());  // one at a time
-    ASSERT_EQ(memory.create(frame), Status::kOk);
-    core.end_frame_ahead(frame, Status::kOk);
+// A core whose driver is asked for five frames ahead, of sixteen.
+class FramesAhead : public ::testing::Test {
+ protected:
+  static Core::Config config() {
+    Core::Config config;
+    config.block_bytes = kBytes;
+    config.budget_bytes = 16 * kBytes;
+    config.blocks = 1024;
+    config.extents = 64;
+    config.tables_in_budget = false;
+    config.frames_ahead = 5;
+    return config;
   }
-  EXPECT_FALSE(core.begin_frame_ahead().valid());
-  EXPECT_EQ(memory.created(), 5u);
-  EXPECT_FALSE(core.making_frame_ahead());
+
+  FaultPlan plan_;
+  NthFault nth_;
+  EventLog log_;
+  SimMemory memory_{{kBytes, 1024, 16, 1}, plan_, nth_, log_};
+  Core core_{config(), memory_, make_policy("window")};
+};
+
+TEST_F(FramesAhead, AreMadeAsFarAsAskedFor) {
+  for (int i = 0; i < 5; ++i) {
+    const FrameIndex frame = core_.begin_frame_ahead();
+    ASSERT_TRUE(frame.valid());
+    EXPECT_TRUE(core_.making_frame_ahead());
+    EXPECT_FALSE(core_.begin_frame_ahead().valid());  // one at a time
+    ASSERT_EQ(memory_.create(frame), Status::kOk);
+    core_.end_frame_ahead(frame, Status::kOk);
+  }
+  EXPECT_FALSE(core_.begin_frame_ahead().valid());
+  EXPECT_EQ(memory_.created(), 5u);
+  EXPECT_FALSE(core_.making_frame_ahead());
 }
 
-TEST(Core, AFrameThatCannotBeMadeAheadIsTheLastTried) {
-  FaultPlan plan;
-  NthFault nth;
-  EventLog log;
-  SimMemory memory({kBytes, 1024, 16, 1}, plan, nth, log);
-  Core::Config config;
-  config.block_bytes = kBytes;
-  config.budget_bytes = 16 * kBytes;
-  config.blocks = 1024;
-  config.extents = 64;
-  config.tables_in_budget = false;
-  config.frames_ahead = 5;
-  Core core(config, memory, make_policy("window"));
-  core.end_frame_ahead(core.begin_frame_ahead(), Status::kBusy);
-  EXPECT_FALSE(core.begin_frame_ahead().valid());
-  EXPECT_EQ(core.frames_limit(), 16u);
+TEST_F(FramesAhead, OneThatCannotBeMadeIsTheLastTried) {
+  core_.end_frame_ahead(core_.begin_frame_ahead(), Status::kBusy);
+  EXPECT_FALSE(core_.begin_frame_ahead().valid());
+  EXPECT_EQ(core_.frames_limit(), 16u);
 }
 
 TEST(Core, HoldsFarMoreThanMemory) {
