@@ -111,7 +111,8 @@ class ManagedRuntime final : public Runtime {
   void adopt_blocks(const Adopted& adopted);
   void adopt_block(BlockIndex block);
   std::size_t end_adoption(std::span<std::byte> memory, bool unwanted);
-  Adopted* find_adopted(std::span<const std::byte> memory);
+  Adopted* claim_adopted(std::span<const std::byte> memory);
+  Adopted* claim_last_adopted();
   void release_blocks(Adopted& adopted);
   void discard_blocks(Adopted& adopted);
   void check_room(const Adopted& adopted);
@@ -174,8 +175,8 @@ class ManagedRuntime final : public Runtime {
   Snapshot forming_{};  // between before_fork and after_fork
   int child_pipe_ = -1;
 
-  // Memory adopted: changed under adopting_ and mutex_, read under either, or adopted_mutex_. Lock order: adopting_,
-  // mutex_, adopted_mutex_.
+  // Memory adopted: the list changes under mutex_ and adopted_mutex_ and is read under either; an entry lives at least
+  // while it is busy, which takes adopting_ to begin. Lock order: adopting_, mutex_, adopted_mutex_.
   std::mutex adopting_;
   mutable std::mutex adopted_mutex_;
   std::vector<std::unique_ptr<Adopted>> adopted_;

@@ -141,9 +141,8 @@ std::size_t ManagedRuntime::end_adoption(std::span<std::byte> memory, bool unwan
   if (child_) return 0;  // it is plain enough: the parent's is the one under a budget
   const std::lock_guard adopting(adopting_);
   std::size_t bytes = 0;
-  while (Adopted* const adopted = find_adopted(memory)) {
+  while (Adopted* const adopted = claim_adopted(memory)) {
     const std::uint32_t before = adopted->released;
-    adopted->busy = true;
     try {
       unwanted ? discard_blocks(*adopted) : release_blocks(*adopted);
     } catch (...) {
@@ -156,17 +155,29 @@ std::size_t ManagedRuntime::end_adoption(std::span<std::byte> memory, bool unwan
   return bytes;
 }
 
-// Something adopted inside `memory`, or null.
-ManagedRuntime::Adopted* ManagedRuntime::find_adopted(std::span<const std::byte> memory) {
+// Something adopted inside `memory`, or null. Busy from under the lock on: the mover forgets what nobody is busy with
+// as soon as its owner has unmapped it.
+ManagedRuntime::Adopted* ManagedRuntime::claim_adopted(std::span<const std::byte> memory) {
   const Lock lock(mutex_);
   for (const auto& adopted : adopted_) {
     const std::uint64_t bytes = adopted->blocks.count * core_.block_bytes();
     if (!overlap(memory, adopted->data, bytes)) continue;
-    if (memory.data() <= adopted->data && memory.data() + memory.size() >= adopted->data + bytes) return adopted.get();
+    if (memory.data() <= adopted->data && memory.data() + memory.size() >= adopted->data + bytes) {
+      adopted->busy = true;
+      return adopted.get();
+    }
     throw Error(Status::kInvalid, "cannot release " + span_text(memory) + ": what was adopted there goes beyond it, " +
                                       span_text({adopted->data, bytes}) + "; release all of it");
   }
   return nullptr;
+}
+
+// Any at all, or null.
+ManagedRuntime::Adopted* ManagedRuntime::claim_last_adopted() {
+  const Lock lock(mutex_);
+  if (adopted_.empty()) return nullptr;
+  adopted_.back()->busy = true;
+  return adopted_.back().get();
 }
 
 // Brings home what is left of it. Throws with the rest as it was, still adopted.
@@ -289,16 +300,14 @@ void ManagedRuntime::settle_adopted() {
 // Before the runtime ends: who still uses the memory must find in it what was there.
 void ManagedRuntime::release_all() noexcept {
   const std::lock_guard adopting(adopting_);
-  while (!adopted_.empty()) {
-    Adopted& adopted = *adopted_.back();
+  while (Adopted* const adopted = claim_last_adopted()) {
     try {
-      adopted.busy = true;
-      release_blocks(adopted);
+      release_blocks(*adopted);
     } catch (const Error& error) {
       std::fprintf(stderr, "ebb: %s; a touch of what is missing fails with SIGSEGV\n", error.what());
-      seal_rest(adopted);
+      seal_rest(*adopted);
     }
-    forget_adopted(adopted);
+    forget_adopted(*adopted);
   }
 }
 

@@ -254,6 +254,22 @@ TEST_P(Adopt, UnmappedByItsOwnerItIsForgotten) {
   ::munmap(data, kLarge);
 }
 
+TEST_P(Adopt, TheRuntimeEndsWhileOwnersUnmap) {
+  std::vector<std::unique_ptr<Mapped>> kept, unmapped;
+  for (int i = 0; i < 12; ++i) {
+    for (auto* const list : {&unmapped, &kept}) {
+      list->push_back(std::make_unique<Mapped>(GetParam().block_bytes));
+      list->back()->fill(6);
+      runtime_->adopt(list->back()->span());
+    }
+  }
+  const std::byte* const first = unmapped.front()->data();
+  unmapped.clear();
+  while (runtime_->manages(first)) std::this_thread::yield();
+  runtime_.reset();  // while the others are being forgotten
+  for (const auto& memory : kept) EXPECT_EQ(memory->check(6), memory->pages());
+}
+
 TEST_P(Adopt, OfAPartThatIsUnmappedTheRestStays) {
   const Mapped memory(kLarge);
   memory.fill(1);
