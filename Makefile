@@ -11,7 +11,7 @@ CXX_FILES = python3 tools/tidy --list .cc .h
 CLANG_FORMAT_MAJOR := 14
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint format clean build-release link-environment
+.PHONY: help setup demo test bench lint format clean build-product link-environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -24,11 +24,11 @@ $(BUILD)/build.ninja: CMakePresets.json | $(READY)
 	cmake --preset release
 	@touch $@
 
-build-release: $(BUILD)/build.ninja
-	cmake --build --preset release
+build-product: $(BUILD)/build.ninja
+	cmake --build --preset release --target product
 
 # `ebb` on the path of the environment, and `import ebbtide` without PYTHONPATH.
-link-environment: build-release
+link-environment: build-product
 	@ln -sfn ../../$(BUILD)/cli/ebb .venv/bin/ebb
 	@site=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 		printf '%s\n' "$(CURDIR)/adapters/torch" > "$$site/ebbtide.pth"
@@ -44,6 +44,7 @@ test: setup ## every suite; the last line is the total
 
 bench: setup ## the side-by-side benchmarks; takes long
 	@tools/bootstrap --bench
+	@cmake --build --preset release
 	@failed=0; for each in run prediction varying streams arrays allocators flash; do \
 		$(PYTHON) bench/$$each.py || failed=1; \
 	done; for each in mirror opencl; do $(BUILD)/bench/bench_$$each || failed=1; done; exit $$failed
