@@ -8,6 +8,8 @@
 namespace ebb::fluid {
 namespace {
 
+constexpr std::uint64_t kShort = 8;  // an absence of less than this part of the longest is short
+
 struct Cut {
   std::vector<Slot> slots;
   std::vector<std::uint32_t> gap;  // by launch: the slot that holds the gap after it
@@ -46,7 +48,8 @@ Absence absence_of(const Vitality::Period& period, const Cut& cut) {
   // Back at the end of the gap before `before`; that of launch 0 still belongs to this iteration.
   const auto launches = static_cast<std::uint32_t>(cut.gap.size());
   const std::uint32_t last = period.before == 0 ? launches - 1 : period.before - 1;
-  return {cut.gap[period.after], cut.gap[last], period.wraps && period.before != 0};
+  const bool crosses = period.wraps && period.before != 0;
+  return {cut.gap[period.after], cut.gap[last], crosses, crosses};
 }
 
 // The periods of one content, in the order after it was made, which may run past the end of the iteration.
@@ -64,10 +67,20 @@ Class class_of(std::vector<const Vitality::Period*>& periods, const Cut& cut) {
   result.bytes = periods.front()->bytes;
   for (const auto* period : periods) {
     result.absences.push_back(absence_of(*period, cut));
-    result.crosses |= result.absences.back().crosses || since(period) >= launches;
-    if (period == periods.front()) result.first_crosses = result.crosses;
+    result.absences.back().made_before |= since(period) >= launches;
   }
   return result;
+}
+
+std::size_t leading_of(const std::vector<Absence>& absences, const std::vector<std::uint64_t>& end_ns) {
+  const auto ns = [&](const Absence& absence) {
+    return end_ns[absence.due] - end_ns[absence.begin] + (absence.crosses ? end_ns.back() : 0);
+  };
+  std::uint64_t longest_ns = 0;
+  for (const Absence& absence : absences) longest_ns = std::max(longest_ns, ns(absence));
+  std::size_t first = 0;
+  while (ns(absences[first]) < longest_ns / kShort) ++first;
+  return first;
 }
 
 }  // namespace
@@ -82,22 +95,24 @@ Fluid make_fluid(const Vitality& vitality, const BoundOptions& options) {
     const bool kept = options.copies == Copies::kKeptClean;
     contents[{period.tensor, kept ? period.made : 0, kept ? 0 : number++}].push_back(&period);
   }
-  using Course = std::tuple<std::uint32_t, bool, bool, bool, std::vector<Absence>>;
+  using Course = std::tuple<std::uint32_t, bool, std::vector<Absence>>;
   std::map<Course, std::uint64_t> classes;
   for (auto& [key, periods] : contents) {
     Class made = class_of(periods, cut);
     if (options.copies == Copies::kWritten) {
       made.made = made.absences.front().begin;
-      made.crosses = made.first_crosses = made.absences.front().crosses;
+      made.absences.front().made_before = made.absences.front().crosses;
       made.clean = false;
     }
-    classes[{made.made, made.clean, made.crosses, made.first_crosses, made.absences}] += made.bytes;
+    classes[{made.made, made.clean, made.absences}] += made.bytes;
   }
   Fluid result;
   result.slots = std::move(cut.slots);
+  std::vector<std::uint64_t> end_ns;
+  for (const Slot& slot : result.slots) end_ns.push_back((end_ns.empty() ? 0 : end_ns.back()) + slot.ns);
   for (auto& [course, bytes] : classes) {
-    const auto& [made, clean, crosses, first_crosses, absences] = course;
-    result.classes.push_back({made, clean, crosses, first_crosses, absences, bytes});
+    const auto& [made, clean, absences] = course;
+    result.classes.push_back({made, clean, absences, leading_of(absences, end_ns), bytes});
   }
   return result;
 }

@@ -22,20 +22,20 @@ struct Slot {
 };
 
 struct Absence {
-  std::uint32_t begin = 0;  // the slot in which the first bytes may leave
-  std::uint32_t due = 0;    // the slot at whose end all must be back
-  bool crosses = false;     // open at the end of the iteration
+  std::uint32_t begin = 0;   // the slot in which the first bytes may leave
+  std::uint32_t due = 0;     // the slot at whose end all must be back
+  bool crosses = false;      // open at the end of the iteration
+  bool made_before = false;  // from when its content was made to `due`: over the end of the iteration
   bool operator==(const Absence&) const = default;
   auto operator<=>(const Absence&) const = default;
 };
 
 // Contents with the same course: when made, and when each may be absent, the first absence after it was made first.
 struct Class {
-  std::uint32_t made = 0;      // the slot from which on it can be written out
-  bool clean = false;          // never written: the copy below is always good
-  bool crosses = false;        // from when it was made to its last absence: over the end of the iteration
-  bool first_crosses = false;  // likewise, to its first absence
+  std::uint32_t made = 0;  // the slot from which on it can be written out
+  bool clean = false;      // never written: the copy below is always good
   std::vector<Absence> absences;
+  std::size_t leads = 0;  // the first absence that is not short beside the longest
   std::uint64_t bytes = 0;
 };
 

@@ -62,6 +62,8 @@ class Builder {
   void add_span(const Stock& stock, Column column, std::uint32_t from, std::uint32_t to, bool crosses);
   void add_pools(Layer& layer);
   void add_writing(Layer& layer);
+  void add_leaving(const Layer& layer, const std::vector<Column>& copies);
+  void at_most(Column part, Column whole);
   using Flows = std::initializer_list<const std::vector<Column>*>;
   void add_lane(Resource resource, Flows flows, double bps);
   void add_memory(const Layer& all);
@@ -145,6 +147,12 @@ void Builder::add_pools(Layer& layer) {
   }
 }
 
+void Builder::at_most(Column part, Column whole) {
+  const Row row = program_.add_row(0, kInfinity);
+  program_.add_term(row, whole, 1);
+  program_.add_term(row, part, -1);
+}
+
 // Adds `column` to a stock that exists from the end of slot `from` to the end of slot `to`.
 void Builder::add_span(const Stock& stock, Column column, std::uint32_t from, std::uint32_t to, bool crosses) {
   if (from != to) {
@@ -168,52 +176,64 @@ Builder::Stock Builder::add_stock(const std::vector<Column>& pool) {
   return stock;
 }
 
-// With clean copies kept, bytes can be written as soon as they were made, and leave unwritten when the copy is good:
-// on every absence of a content but the first.
+// With clean copies kept, bytes can be written as soon as they were made, once for all absences of a content.
 void Builder::add_writing(Layer& layer) {
   layer.written = column_each();
   const auto promised = column_each();   // contents that exist: what of them is written sooner or later
   const auto unwritten = column_each();  // of that, what is not written yet
-  const auto leavable = column_each();   // what could leave without a further write, were all promises kept
-  const auto ready = column_each();      // of that, what can leave now
   const Stock promises = add_stock(promised);
-  const Stock leaving = add_stock(leavable);
-  std::vector<Row> made(slots_), left(slots_);
+  std::vector<Row> made(slots_);
   for (std::uint32_t t = 0; t < slots_; ++t) {
     made[t] = program_.add_row(0, 0);
-    left[t] = program_.add_row(0, kInfinity);
     if (slots_ > 1) {
       program_.add_term(made[t], unwritten[before(t)], 1);
       program_.add_term(made[t], unwritten[t], -1);
-      program_.add_term(left[t], ready[before(t)], 1);
-      program_.add_term(left[t], ready[t], -1);
     }
     program_.add_term(made[t], layer.written[t], -1);
-    program_.add_term(left[t], layer.written[t], 1);
-    program_.add_term(left[t], layer.out[t], -1);
-    for (const auto& [part, whole] : {std::pair{unwritten[t], promised[t]}, std::pair{ready[t], leavable[t]}}) {
-      const Row row = program_.add_row(0, kInfinity);
-      program_.add_term(row, whole, 1);
-      program_.add_term(row, part, -1);
-    }
+    at_most(unwritten[t], promised[t]);
   }
+  std::vector<Column> copies(fluid_.classes.size());
   for (std::size_t c = 0; c < fluid_.classes.size(); ++c) {
     const Class& each = fluid_.classes[c];
     const auto& amounts = layer.amounts[c];
-    for (std::size_t i = each.clean ? 0 : 1; i < amounts.size(); ++i) {
-      const Absence& absence = each.absences[i];
-      program_.add_term(left[absence.begin], amounts[i], 1);
-      add_span(leaving, amounts[i], absence.begin, absence.due, absence.crosses);
-    }
     if (each.clean) continue;
-    const Column copy = amounts.size() == 1 ? amounts[0] : program_.add_column(scaled(each.bytes));
-    program_.add_term(made[each.made], copy, 1);
-    add_span(promises, copy, each.made, each.absences.back().due, each.crosses);
-    add_span(leaving, copy, each.made, each.absences.front().due, each.first_crosses);
-    for (std::size_t i = 0; amounts.size() > 1 && i < amounts.size(); ++i) {
-      const Row row = program_.add_row(0, kInfinity);
-      program_.add_term(row, copy, 1);
-      program_.add_term(row, amounts[i], -1);
+    copies[c] = amounts.size() == 1 ? amounts[0] : program_.add_column(scaled(each.bytes));
+    program_.add_term(made[each.made], copies[c], 1);
+    add_span(promises, copies[c], each.made, each.absences.back().due, each.absences.back().made_before);
+    for (std::size_t i = 0; amounts.size() > 1 && i < amounts.size(); ++i) at_most(amounts[i], copies[c]);
+  }
+  add_leaving(layer, copies);
+}
+
+// What leaves was written before, and may leave once for that. Bytes of different contents are not told apart, so this
+// is said of one absence of each content, the leading one; in the others it may leave for nothing.
+void Builder::add_leaving(const Layer& layer, const std::vector<Column>& copies) {
+  const auto leavable = column_each();  // what could leave without a further write, were all promises kept
+  const auto ready = column_each();     // of that, what can leave now
+  const Stock leaving = add_stock(leavable);
+  std::vector<Row> left(slots_);
+  for (std::uint32_t t = 0; t < slots_; ++t) {
+    left[t] = program_.add_row(0, kInfinity);
+    if (slots_ > 1) {
+      program_.add_term(left[t], ready[before(t)], 1);
+      program_.add_term(left[t], ready[t], -1);
+    }
+    program_.add_term(left[t], layer.written[t], 1);
+    program_.add_term(left[t], layer.out[t], -1);
+    const Row once = program_.add_row(0, kInfinity);  // what has left cannot leave again
+    program_.add_term(once, leavable[t], 1);
+    for (const auto* pool : {&ready, &layer.absent, &layer.back}) program_.add_term(once, (*pool)[t], -1);
+  }
+  for (std::size_t c = 0; c < fluid_.classes.size(); ++c) {
+    const Class& each = fluid_.classes[c];
+    for (std::size_t i = 0; i < each.absences.size(); ++i) {
+      const Absence& absence = each.absences[i];
+      if (!each.clean && i == each.leads) {
+        add_span(leaving, copies[c], each.made, absence.due, absence.made_before);
+      } else {
+        program_.add_term(left[absence.begin], layer.amounts[c][i], 1);
+        add_span(leaving, layer.amounts[c][i], absence.begin, absence.due, absence.crosses);
+      }
     }
   }
 }
@@ -261,9 +281,7 @@ void Builder::add_host(const Layer& all, const Layer& flash) {
   }
   for (std::size_t c = 0; c < fluid_.classes.size(); ++c) {
     for (std::size_t i = 0; i < all.amounts[c].size(); ++i) {
-      const Row row = program_.add_row(0, kInfinity);
-      program_.add_term(row, all.amounts[c][i], 1);
-      program_.add_term(row, flash.amounts[c][i], -1);
+      at_most(flash.amounts[c][i], all.amounts[c][i]);
     }
   }
 }

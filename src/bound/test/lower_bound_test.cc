@@ -3,38 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-#include <vector>
-
-#include "base/rng.h"
-#include "plan/trace.h"
+#include "bound/test/small_traces.h"
 
 namespace ebb {
 namespace {
 
-using Indices = std::vector<std::uint32_t>;
-constexpr std::uint64_t kGB = 1000 * 1000 * 1000;
-constexpr std::uint64_t kSecond = 1000 * 1000 * 1000;
 constexpr double kTolerance = 1e-5;  // seconds
-
-std::uint32_t add_tensor(Trace& trace, std::uint64_t bytes, bool persistent = false) {
-  Trace::Tensor tensor;
-  tensor.bytes = bytes;
-  tensor.persistent = persistent;
-  trace.tensors.push_back(tensor);
-  return static_cast<std::uint32_t>(trace.tensors.size() - 1);
-}
-
-void add_launch(Trace& trace, std::uint64_t ns, const Indices& reads, const Indices& writes) {
-  Trace::Launch launch;
-  launch.first_use = static_cast<std::uint32_t>(trace.uses.size());
-  launch.reads = static_cast<std::uint32_t>(reads.size());
-  launch.writes = static_cast<std::uint32_t>(writes.size());
-  launch.ns = ns;
-  trace.uses.insert(trace.uses.end(), reads.begin(), reads.end());
-  trace.uses.insert(trace.uses.end(), writes.begin(), writes.end());
-  trace.launches.push_back(launch);
-}
 
 // 10 GB made by the first launch and read by the last; in between one that needs 10 GB for itself.
 Trace around_a_workspace(int reads_before = 0) {
@@ -46,17 +20,6 @@ Trace around_a_workspace(int reads_before = 0) {
   add_launch(trace, kSecond, {}, {workspace});
   add_launch(trace, kSecond, {kept}, {});
   return trace;
-}
-
-Machine machine(std::uint64_t device_gb, std::uint64_t host_gb, double link, double flash_write = 0,
-                double flash_read = 0) {
-  Machine result;
-  result.device_bytes = device_gb * kGB;
-  result.host_bytes = host_gb * kGB;
-  result.device_link_bps = link * 1e9;
-  result.flash_write_bps = flash_write * 1e9;
-  result.flash_read_bps = flash_read * 1e9;
-  return result;
 }
 
 double stall(const Trace& trace, const Machine& on, Copies copies, std::uint32_t resolution = 500) {
@@ -144,19 +107,6 @@ TEST(LowerBound, SaysWhatCannotRun) {
 }
 
 TEST(LowerBound, OfNothingIsNothing) { EXPECT_EQ(lower_bound(analyse(Trace{}), machine(1, 0, 1)).total_ns(), 0u); }
-
-Trace random_trace(Rng& rng) {
-  Trace trace;
-  const auto tensors = static_cast<std::uint32_t>(2 + rng.below(9));
-  for (std::uint32_t i = 0; i < tensors; ++i) add_tensor(trace, (1 + rng.below(9)) * kGB, rng.chance(1, 3));
-  for (std::uint64_t left = 3 + rng.below(15); left > 0; --left) {
-    std::set<std::uint32_t> reads, writes;
-    for (std::uint64_t i = rng.below(3); i > 0; --i) reads.insert(static_cast<std::uint32_t>(rng.below(tensors)));
-    for (std::uint64_t i = rng.below(3); i > 0; --i) writes.insert(static_cast<std::uint32_t>(rng.below(tensors)));
-    add_launch(trace, rng.below(3 * kSecond), {reads.begin(), reads.end()}, {writes.begin(), writes.end()});
-  }
-  return trace;
-}
 
 TEST(LowerBound, OnRandomTracesIsMonotoneAndRepeats) {
   int tight = 0;

@@ -1,0 +1,61 @@
+// Small traces and machines for the tests of the bound.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "base/rng.h"
+#include "plan/machine.h"
+#include "plan/trace.h"
+
+namespace ebb {
+
+using Indices = std::vector<std::uint32_t>;
+inline constexpr std::uint64_t kGB = 1000 * 1000 * 1000;
+inline constexpr std::uint64_t kSecond = 1000 * 1000 * 1000;
+
+inline std::uint32_t add_tensor(Trace& trace, std::uint64_t bytes, bool persistent = false) {
+  Trace::Tensor tensor;
+  tensor.bytes = bytes;
+  tensor.persistent = persistent;
+  trace.tensors.push_back(tensor);
+  return static_cast<std::uint32_t>(trace.tensors.size() - 1);
+}
+
+inline void add_launch(Trace& trace, std::uint64_t ns, const Indices& reads, const Indices& writes) {
+  Trace::Launch launch;
+  launch.first_use = static_cast<std::uint32_t>(trace.uses.size());
+  launch.reads = static_cast<std::uint32_t>(reads.size());
+  launch.writes = static_cast<std::uint32_t>(writes.size());
+  launch.ns = ns;
+  trace.uses.insert(trace.uses.end(), reads.begin(), reads.end());
+  trace.uses.insert(trace.uses.end(), writes.begin(), writes.end());
+  trace.launches.push_back(launch);
+}
+
+inline Machine machine(std::uint64_t device_gb, std::uint64_t host_gb, double link, double flash_write = 0,
+                       double flash_read = 0) {
+  Machine result;
+  result.device_bytes = device_gb * kGB;
+  result.host_bytes = host_gb * kGB;
+  result.device_link_bps = link * 1e9;
+  result.flash_write_bps = flash_write * 1e9;
+  result.flash_read_bps = flash_read * 1e9;
+  return result;
+}
+
+inline Trace random_trace(Rng& rng) {
+  Trace trace;
+  const auto tensors = static_cast<std::uint32_t>(2 + rng.below(9));
+  for (std::uint32_t i = 0; i < tensors; ++i) add_tensor(trace, (1 + rng.below(9)) * kGB, rng.chance(1, 3));
+  for (std::uint64_t left = 3 + rng.below(15); left > 0; --left) {
+    std::set<std::uint32_t> reads, writes;
+    for (std::uint64_t i = rng.below(3); i > 0; --i) reads.insert(static_cast<std::uint32_t>(rng.below(tensors)));
+    for (std::uint64_t i = rng.below(3); i > 0; --i) writes.insert(static_cast<std::uint32_t>(rng.below(tensors)));
+    add_launch(trace, rng.below(3 * kSecond), {reads.begin(), reads.end()}, {writes.begin(), writes.end()});
+  }
+  return trace;
+}
+
+}  // namespace ebb
