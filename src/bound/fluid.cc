@@ -2,6 +2,7 @@
 #include "bound/fluid.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -90,29 +91,34 @@ Fluid make_fluid(const Vitality& vitality, const BoundOptions& options) {
   // Contents: the periods of a tensor with the same `made`, or each period alone if every absence is written.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::vector<const Vitality::Period*>> contents;
   std::uint32_t number = 0;
+  const bool kept = options.copies == Copies::kKeptClean;
   for (const auto& period : vitality.periods) {
     if (!period.needed || period.bytes == 0) continue;
-    const bool kept = options.copies == Copies::kKeptClean;
     contents[{period.tensor, kept ? period.made : 0, kept ? 0 : number++}].push_back(&period);
   }
   using Course = std::tuple<std::uint32_t, bool, std::vector<Absence>>;
-  std::map<Course, std::uint64_t> classes;
+  std::array<std::map<Course, std::uint64_t>, 2> classes;
   for (auto& [key, periods] : contents) {
     Class made = class_of(periods, cut);
-    if (options.copies == Copies::kWritten) {
+    if (!kept) {
       made.made = made.absences.front().begin;
       made.absences.front().made_before = made.absences.front().crosses;
       made.clean = false;
     }
-    classes[{made.made, made.clean, made.absences}] += made.bytes;
+    const bool apart = kept && vitality.tensors[std::get<0>(key)].persistent;
+    classes[apart ? 0 : 1][{made.made, made.clean, made.absences}] += made.bytes;
   }
   Fluid result;
   result.slots = std::move(cut.slots);
   std::vector<std::uint64_t> end_ns;
   for (const Slot& slot : result.slots) end_ns.push_back((end_ns.empty() ? 0 : end_ns.back()) + slot.ns);
-  for (auto& [course, bytes] : classes) {
-    const auto& [made, clean, absences] = course;
-    result.classes.push_back({made, clean, absences, leading_of(absences, end_ns), bytes});
+  for (const auto& some : classes) {
+    if (some.empty()) continue;
+    Group& group = result.groups.emplace_back();
+    for (const auto& [course, bytes] : some) {
+      const auto& [made, clean, absences] = course;
+      group.push_back({made, clean, absences, leading_of(absences, end_ns), bytes});
+    }
   }
   return result;
 }

@@ -39,9 +39,13 @@ struct Class {
   std::uint64_t bytes = 0;
 };
 
+// Contents whose bytes are not told apart. Those of persistent tensors are apart from the others: what is written of
+// weights while they are updated must not let activations leave.
+using Group = std::vector<Class>;
+
 struct Fluid {
   std::vector<Slot> slots;
-  std::vector<Class> classes;
+  std::vector<Group> groups;  // none is empty
 };
 
 Fluid make_fluid(const Vitality& vitality, const BoundOptions& options);
