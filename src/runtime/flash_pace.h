@@ -2,6 +2,8 @@
 // were under way, divided by the blocks that were through with it. Plans begin their fetches accordingly, and are
 // chosen by it.
 //
+// A device with few requests before it is slower than it can be, and plans keep it busy, so times in which less was
+// under way count only while nothing better is known.
 // Owned by the runtime, under its lock. Old observations count less and less.
 #pragma once
 
@@ -20,12 +22,15 @@ class FlashPace {
   };
   // What has been through by now was under way since the last time.
   void observe(std::uint64_t now_ns, const Traffic& traffic) {
-    if (before_.reads + before_.writes > 0 && now_ns > now_ns_) {
-      Seen& seen = seen_[before_.reads == 0 ? kWriting : before_.writes == 0 ? kReading : kBoth];
-      seen.busy_ns += static_cast<double>(now_ns - now_ns_);
+    const std::uint32_t under_way = before_.reads + before_.writes;
+    if (under_way > 0 && now_ns > now_ns_) {
+      Seen& seen = (under_way >= kBusy ? busy_ : slack_)[before_.reads == 0    ? kWriting
+                                                         : before_.writes == 0 ? kReading
+                                                                               : kBoth];
+      seen.ns += static_cast<double>(now_ns - now_ns_);
       seen.blocks += static_cast<double>(traffic.read - before_.read + traffic.written - before_.written);
       if (seen.blocks >= kBlocksMax) {
-        seen.busy_ns /= 2;
+        seen.ns /= 2;
         seen.blocks /= 2;
       }
     }
@@ -39,18 +44,20 @@ class FlashPace {
   double both_ns() const { return of(kBoth); }
 
  private:
+  static constexpr std::uint32_t kBusy = 4;  // requests under way, from which on a device is kept busy
   static constexpr double kBlocksMin = 64;
   static constexpr double kBlocksMax = 4096;
   enum : std::size_t { kReading, kWriting, kBoth };
   struct Seen {
-    double busy_ns = 0;
+    double ns = 0;
     double blocks = 0;
   };
   double of(std::size_t kind) const {
-    return seen_[kind].blocks < kBlocksMin ? 0 : seen_[kind].busy_ns / seen_[kind].blocks;
+    const Seen& seen = busy_[kind].blocks < kBlocksMin ? slack_[kind] : busy_[kind];
+    return seen.blocks < kBlocksMin ? 0 : seen.ns / seen.blocks;
   }
 
-  std::array<Seen, 3> seen_{};
+  std::array<Seen, 3> busy_{}, slack_{};
   std::uint64_t now_ns_ = 0;
   Traffic before_;
 };
