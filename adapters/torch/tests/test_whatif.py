@@ -412,3 +412,12 @@ def test_plan_tells_why_there_is_none(tmp_path, ebb):
     other = ebb("plan", *SPEEDS, "--", sys.executable, "-c", "print(1)")
     assert other.returncode == 1 and "never imported torch" in other.stderr
     assert ebb("plan", *SPEEDS, "--", "/no/such/program").returncode == 127
+
+
+def test_products_measured_twice_count_as_the_faster():
+    from ebbtide.whatif import measure
+
+    slow = {"mm": [[[32, 32, 32], 20.0], [[32, 32, 256], 50.0]], "bmm": [[[64, 64, 64], 90.0]]}
+    fast = {"mm": [[[32, 32, 32], 15.0], [[32, 32, 256], 80.0]], "bmm": [[[64, 64, 64], 140.0]]}
+    assert measure._faster(slow, fast) == {
+        "mm": [[[32, 32, 32], 20.0], [[32, 32, 256], 80.0]], "bmm": [[[64, 64, 64], 140.0]]}
