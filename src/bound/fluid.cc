@@ -96,8 +96,8 @@ Fluid make_fluid(const Vitality& vitality, const BoundOptions& options) {
     if (!period.needed || period.bytes == 0) continue;
     contents[{period.tensor, kept ? period.made : 0, kept ? 0 : number++}].push_back(&period);
   }
-  using Course = std::tuple<std::uint32_t, bool, std::vector<Absence>>;
-  std::array<std::map<Course, std::uint64_t>, 2> classes;
+  using Key = std::tuple<std::uint32_t, bool, std::vector<Absence>>;
+  std::array<std::map<Key, std::uint64_t>, 2> classes;
   for (auto& [key, periods] : contents) {
     Class made = class_of(periods, cut);
     if (!kept) {
@@ -115,8 +115,8 @@ Fluid make_fluid(const Vitality& vitality, const BoundOptions& options) {
   for (const auto& some : classes) {
     if (some.empty()) continue;
     Group& group = result.groups.emplace_back();
-    for (const auto& [course, bytes] : some) {
-      const auto& [made, clean, absences] = course;
+    for (const auto& [key, bytes] : some) {
+      const auto& [made, clean, absences] = key;
       group.push_back({made, clean, absences, leading_of(absences, end_ns), bytes});
     }
   }

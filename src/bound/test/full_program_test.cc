@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <initializer_list>
 #include <map>
 #include <utility>
 #include <vector>
