@@ -24,9 +24,8 @@ class FlashPace {
   void observe(std::uint64_t now_ns, const Traffic& traffic) {
     const std::uint32_t under_way = before_.reads + before_.writes;
     if (under_way > 0 && now_ns > now_ns_) {
-      Seen& seen = (under_way >= kBusy ? busy_ : slack_)[before_.reads == 0    ? kWriting
-                                                         : before_.writes == 0 ? kReading
-                                                                               : kBoth];
+      const std::size_t kind = before_.reads == 0 ? kWriting : before_.writes == 0 ? kReading : kBoth;
+      Seen& seen = under_way >= kBusy ? busy_[kind] : slack_[kind];
       seen.ns += static_cast<double>(now_ns - now_ns_);
       seen.blocks += static_cast<double>(traffic.read - before_.read + traffic.written - before_.written);
       if (seen.blocks >= kBlocksMax) {

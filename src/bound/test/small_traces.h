@@ -3,36 +3,15 @@
 
 #include <cstdint>
 #include <set>
-#include <vector>
 
 #include "base/rng.h"
 #include "plan/machine.h"
-#include "plan/trace.h"
+#include "plan/test/trace_lines.h"
 
 namespace ebb {
 
-using Indices = std::vector<std::uint32_t>;
 inline constexpr std::uint64_t kGB = 1000 * 1000 * 1000;
 inline constexpr std::uint64_t kSecond = 1000 * 1000 * 1000;
-
-inline std::uint32_t add_tensor(Trace& trace, std::uint64_t bytes, bool persistent = false) {
-  Trace::Tensor tensor;
-  tensor.bytes = bytes;
-  tensor.persistent = persistent;
-  trace.tensors.push_back(tensor);
-  return static_cast<std::uint32_t>(trace.tensors.size() - 1);
-}
-
-inline void add_launch(Trace& trace, std::uint64_t ns, const Indices& reads, const Indices& writes) {
-  Trace::Launch launch;
-  launch.first_use = static_cast<std::uint32_t>(trace.uses.size());
-  launch.reads = static_cast<std::uint32_t>(reads.size());
-  launch.writes = static_cast<std::uint32_t>(writes.size());
-  launch.ns = ns;
-  trace.uses.insert(trace.uses.end(), reads.begin(), reads.end());
-  trace.uses.insert(trace.uses.end(), writes.begin(), writes.end());
-  trace.launches.push_back(launch);
-}
 
 inline Machine machine(std::uint64_t device_gb, std::uint64_t host_gb, double link, double flash_write = 0,
                        double flash_read = 0) {

@@ -7,32 +7,11 @@
 #include <set>
 
 #include "base/rng.h"
+#include "plan/test/trace_lines.h"
 #include "plan/trace.h"
 
 namespace ebb {
 namespace {
-
-using Indices = std::vector<std::uint32_t>;
-
-std::uint32_t add_tensor(Trace& trace, std::uint64_t bytes, bool persistent = false) {
-  Trace::Tensor tensor;
-  tensor.id = static_cast<std::uint32_t>(trace.tensors.size());
-  tensor.bytes = bytes;
-  tensor.persistent = persistent;
-  trace.tensors.push_back(tensor);
-  return tensor.id;
-}
-
-void add_launch(Trace& trace, std::uint64_t ns, const Indices& reads, const Indices& writes) {
-  Trace::Launch launch;
-  launch.first_use = static_cast<std::uint32_t>(trace.uses.size());
-  launch.reads = static_cast<std::uint32_t>(reads.size());
-  launch.writes = static_cast<std::uint32_t>(writes.size());
-  launch.ns = ns;
-  trace.uses.insert(trace.uses.end(), reads.begin(), reads.end());
-  trace.uses.insert(trace.uses.end(), writes.begin(), writes.end());
-  trace.launches.push_back(launch);
-}
 
 // Four launches of 10, 20, 30 and 40 ns: a weight that the last one updates, an activation kept from the first to the
 // last, one that dies at once, and a workspace that nothing reads.

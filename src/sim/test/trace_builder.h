@@ -8,31 +8,18 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "plan/trace.h"
+#include "plan/test/trace_lines.h"
 
 namespace ebb {
 
 class TraceBuilder {
  public:
-  std::uint32_t tensor(std::uint64_t bytes, bool persistent) {
-    Trace::Tensor tensor;
-    tensor.id = static_cast<std::uint32_t>(trace_.tensors.size());
-    tensor.bytes = bytes;
-    tensor.persistent = persistent;
-    trace_.tensors.push_back(tensor);
-    return tensor.id;
-  }
-  void launch(std::uint64_t ns, const std::vector<std::uint32_t>& reads, const std::vector<std::uint32_t>& writes) {
-    Trace::Launch launch;
-    launch.op = static_cast<std::uint32_t>(trace_.ops.size());
-    trace_.ops.push_back("op" + std::to_string(launch.op));
-    launch.first_use = static_cast<std::uint32_t>(trace_.uses.size());
-    launch.reads = static_cast<std::uint32_t>(reads.size());
-    launch.writes = static_cast<std::uint32_t>(writes.size());
-    launch.ns = ns;
-    trace_.uses.insert(trace_.uses.end(), reads.begin(), reads.end());
-    trace_.uses.insert(trace_.uses.end(), writes.begin(), writes.end());
-    trace_.launches.push_back(launch);
+  std::uint32_t tensor(std::uint64_t bytes, bool persistent) { return add_tensor(trace_, bytes, persistent); }
+  void launch(std::uint64_t ns, const Indices& reads, const Indices& writes) {
+    add_launch(trace_, ns, reads, writes);
+    const auto op = static_cast<std::uint32_t>(trace_.ops.size());
+    trace_.launches.back().op = op;
+    trace_.ops.push_back("op" + std::to_string(op));
   }
   Trace take() {
     EBB_CHECK(check(trace_).empty());
