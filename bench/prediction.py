@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Prediction beside reality: what `ebb sim` and `ebb plan` say a step takes, and what it takes under `ebb run`.
 
-For every model and budget one turn of `ebb run --record` gives the step time, the median without the first three steps,
-and a trace. `ebb sim` then runs that trace on a machine with this memory and this disk; `ebb plan --` predicts the same
-step without running it, from fake tensors and the kernel times of `ebb calibrate`. The disk's speeds are those of
-`ebb calibrate`, measured in the same run; the bound (docs/design/0005) is that of the recorded trace. Exit code 1 if a
-simulated step is off by more than 10 %, or a predicted one by more than 25 %.
+For every model and budget one turn of `ebb run --record` gives the step time, the median without the first three
+steps, and a trace. `ebb sim` then runs that trace on the machine that the trace names, whose disk is as fast as it
+was in that turn; `ebb plan --` predicts the same step without running it, from fake tensors and what `ebb calibrate`
+has measured of kernels and disk. The bound (docs/design/0005) is that of the recorded trace on the disk as `ebb
+calibrate` finds it with nothing beside it. Exit code 1 if a simulated step is off by more than 10 %, or a predicted
+one by more than 25 %.
 """
 
 import argparse
@@ -39,7 +40,7 @@ def ask(command, *words):
 
 
 def flash_options(flash):
-    """The disk as the options of `ebb sim` and `ebb plan` name it."""
+    """The disk as the options of `ebb plan` name it, with nothing beside it."""
     speeds = ask("calibrate", "--flash", flash)["flash"]
     together = speeds["read_mixed_bps"] + speeds["write_mixed_bps"]
     total = together if together < speeds["read_bps"] + speeds["write_bps"] else 0
@@ -60,12 +61,13 @@ def compare(name, share, peak, speeds, arguments):
     with tempfile.TemporaryDirectory(prefix="ebb-prediction-") as folder:
         trace = os.path.join(folder, "trace.jsonl")
         measured, summary = measure(script, budget, arguments, trace)
-        simulated = ask("sim", trace, "--device-memory", budget, "--host-memory", 0, *speeds,
-                        "--policy", "foresight")["results"][0]
-    planned = ask("plan", "--memory", budget, "--flash", arguments.flash, *speeds, "--", *script)["budgets"][0]
+        recorded = ask("sim", trace, "--policy", "foresight")
+        bound = ask("plan", trace, *speeds)["bound"]["clean_copies_kept"]
+    planned = ask("plan", "--memory", budget, "--flash", arguments.flash, "--", *script)["budgets"][0]
+    simulated = recorded["results"][0]
     return {"model": name, "share": share, "budget_bytes": budget, "measured_s": measured,
-            "simulated_s": simulated["iteration_ns"] * 1e-9, "bound_s": simulated["bound_ns"] * 1e-9,
-            "predicted_s": planned["step_ns"] * 1e-9, "flash": speeds[1::2],
+            "simulated_s": simulated["iteration_ns"] * 1e-9, "bound_s": bound["total_ns"] * 1e-9,
+            "predicted_s": planned["step_ns"] * 1e-9, "flash": speeds[1::2], "recorded_on": recorded["machine"],
             "moved_bytes_a_step": (summary["fetched_bytes"] + summary["evicted_bytes"]) / max(summary["steps"], 1)}
 
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "ebb/status.h"
 #include "ebb/units.h"
 
@@ -20,24 +22,44 @@ std::uint64_t parse_option(const char* option, const std::string& text, Parse pa
 
 std::string rate(double bps) { return fmt::format("{:.4g} GB/s", bps / 1e9); }
 
+Machine machine_of(const Trace::Origin& origin) {
+  Machine machine;
+  const auto take = [](std::uint64_t known, auto& value) {
+    if (known != Trace::kUnknown) value = static_cast<std::remove_reference_t<decltype(value)>>(known);
+  };
+  take(origin.device_bytes, machine.device_bytes);
+  take(origin.host_bytes, machine.host_bytes);
+  take(origin.device_link_bps, machine.device_link_bps);
+  take(origin.flash_read_bps, machine.flash_read_bps);
+  take(origin.flash_write_bps, machine.flash_write_bps);
+  take(origin.flash_total_bps, machine.flash_total_bps);
+  return machine;
+}
+
 }  // namespace
 
 void add_machine_options(CLI::App& command, MachineArguments& arguments) {
-  command.add_option("--device-memory", arguments.device_memory, "Memory that launches work on [40GiB]")
+  command
+      .add_option("--device-memory", arguments.device_memory, "Memory that launches work on [as recorded, or 40GiB]")
       ->type_name("SIZE");
-  command.add_option("--host-memory", arguments.host_memory, "Host memory behind it; 0: none [128GiB]")
+  command.add_option("--host-memory", arguments.host_memory, "Host memory behind it; 0: none [as recorded, or 128GiB]")
       ->type_name("SIZE");
-  command.add_option("--pcie", arguments.pcie, "Device link, each direction; host and flash share it [15.754GB/s]")
+  command
+      .add_option("--pcie", arguments.pcie,
+                  "Device link, each direction; host and flash share it [as recorded, or 15.754GB/s]")
       ->type_name("RATE");
-  command.add_option("--flash-read", arguments.flash_read, "Flash to device; 0: no flash [3.2GB/s]")->type_name("RATE");
-  command.add_option("--flash-write", arguments.flash_write, "Device to flash; 0: no flash [3.2GB/s]")
+  command.add_option("--flash-read", arguments.flash_read, "Flash to device; 0: no flash [as recorded, or 3.2GB/s]")
       ->type_name("RATE");
-  command.add_option("--flash-total", arguments.flash_total, "Flash, both directions together; 0: no such limit [0]")
+  command.add_option("--flash-write", arguments.flash_write, "Device to flash; 0: no flash [as recorded, or 3.2GB/s]")
+      ->type_name("RATE");
+  command
+      .add_option("--flash-total", arguments.flash_total,
+                  "Flash, both directions together; 0: no such limit [as recorded, or 0]")
       ->type_name("RATE");
 }
 
-Machine machine_of(const MachineArguments& arguments) {
-  Machine machine;
+Machine machine_of(const MachineArguments& arguments, const Trace::Origin& origin) {
+  Machine machine = machine_of(origin);
   const auto size = [](const char* option, const std::string& text, std::uint64_t& bytes) {
     if (!text.empty()) bytes = parse_option(option, text, parse_size);
   };

@@ -1,11 +1,13 @@
 // The options that describe a machine, shared by the commands that work on a trace: memories as sizes, links as rates.
-// Left out, they are those of the A100 machine of the G10 paper (plan/machine.h). Stateless; any thread.
+// Left out, they are those of the machine that the trace was recorded on, or, where it does not say, of the A100
+// machine of the G10 paper (plan/machine.h). Stateless; any thread.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
 
 #include "plan/machine.h"
+#include "plan/trace.h"
 
 namespace ebb::cli {
 
@@ -22,7 +24,7 @@ struct MachineArguments {
 void add_machine_options(CLI::App& command, MachineArguments& arguments);
 
 // Throws Error that names the option.
-Machine machine_of(const MachineArguments& arguments);
+Machine machine_of(const MachineArguments& arguments, const Trace::Origin& origin = {});
 
 // "40 GiB device memory, 128 GiB host memory, 15.8 GB/s to the device, flash reads 3.2 GB/s and writes 3.2 GB/s".
 std::string describe(const Machine& machine);

@@ -144,7 +144,7 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateArguments& calibrate) {
   command->add_option("--python", calibrate.python, "Interpreter with torch [$EBB_PYTHON, or as ebb doctor finds it]")
       ->type_name("FILE");
   command->add_flag("--json", calibrate.json, "Print one JSON object instead of a table");
-  command->footer("Takes 10 to 20 seconds; let nothing else run. OMP_NUM_THREADS counts, as it does for programs.");
+  command->footer("Takes 15 to 25 seconds; let nothing else run. OMP_NUM_THREADS counts, as it does for programs.");
   return command;
 }
 

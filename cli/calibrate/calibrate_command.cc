@@ -77,15 +77,19 @@ std::optional<Json> measure_kernels(const CalibrateArguments& arguments, std::st
   return std::nullopt;
 }
 
+std::string rates_line(std::string_view what, const FlashRates& rates) {
+  return fmt::format("  {:<17} reads {:.2f} GB/s, writes {:.2f} GB/s; both at once {:.2f} and {:.2f}\n", what,
+                     rates.read / 1e9, rates.write / 1e9, rates.read_mixed / 1e9, rates.write_mixed / 1e9);
+}
+
 std::string table(const Json& kernels, const FlashSpeeds& flash, const std::string& directory) {
-  const auto gbps = [](double bps) { return bps / 1e9; };
   std::string out = fmt::format("{}\n", kernels.value("key", ""));
   out += fmt::format("  matrix products   {:.0f} GFLOP/s in float32\n", kernels.value("matrix_gflops", 0.0));
   out += fmt::format("  copies            {:.1f} GB/s, beyond the caches\n", kernels.value("copy_gbps", 0.0));
   out += fmt::format("  fresh memory      {:.2f} ns a byte more\n", kernels.value("fault_ns_per_byte", 0.0));
   out += fmt::format("  an operator       {:.1f} us besides its work\n", kernels.value("overhead_ns", 0.0) / 1e3);
-  out += fmt::format("{}\n  flash             reads {:.2f} GB/s, writes {:.2f} GB/s; both at once {:.2f} and {:.2f}\n",
-                     directory, gbps(flash.read), gbps(flash.write), gbps(flash.read_mixed), gbps(flash.write_mixed));
+  out +=
+      fmt::format("{}\n{}{}", directory, rates_line("flash", flash.disk), rates_line("beside a program", flash.busy));
   return out + fmt::format("kept in {}\n", calibration_path());
 }
 

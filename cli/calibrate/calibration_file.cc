@@ -48,6 +48,23 @@ std::string key_of(const std::string& directory) {
   return failed ? directory : canonical.string();
 }
 
+std::optional<FlashRates> rates_in(const Json& json) {
+  const auto number = [&json](const char* name) {
+    const auto value = json.find(name);
+    return value != json.end() && value->is_number() ? value->get<double>() : 0.0;
+  };
+  const FlashRates rates{number("read_bps"), number("write_bps"), number("read_mixed_bps"), number("write_mixed_bps")};
+  if (rates.read <= 0 || rates.write <= 0) return std::nullopt;
+  return rates;
+}
+
+Json to_json(const FlashRates& rates) {
+  return {{"read_bps", rates.read},
+          {"write_bps", rates.write},
+          {"read_mixed_bps", rates.read_mixed},
+          {"write_mixed_bps", rates.write_mixed}};
+}
+
 }  // namespace
 
 std::string calibration_path() {
@@ -63,14 +80,13 @@ std::optional<FlashSpeeds> known_flash(const std::string& directory) {
   if (flash == file.end() || !flash->is_object()) return std::nullopt;
   const auto found = flash->find(key_of(directory));
   if (found == flash->end() || !found->is_object()) return std::nullopt;
-  const auto number = [&found](const char* name) {
-    const auto value = found->find(name);
-    return value != found->end() && value->is_number() ? value->get<double>() : 0.0;
-  };
-  const FlashSpeeds speeds{number("read_bps"), number("write_bps"), number("read_mixed_bps"), number("write_mixed_bps"),
-                           number("checksum_bps")};
-  if (speeds.read <= 0 || speeds.write <= 0 || speeds.checksum <= 0) return std::nullopt;
-  return speeds;
+  const auto busy = found->find("busy");
+  const auto checksum = found->find("checksum_bps");
+  if (busy == found->end() || !busy->is_object()) return std::nullopt;  // of an ebb that did not measure it
+  if (checksum == found->end() || !checksum->is_number() || *checksum <= 0.0) return std::nullopt;
+  const auto of_disk = rates_in(*found), of_busy = rates_in(*busy);
+  if (!of_disk || !of_busy) return std::nullopt;
+  return FlashSpeeds{*of_disk, *of_busy, checksum->get<double>()};
 }
 
 FlashSpeeds calibrate_flash(const std::string& directory, const std::function<void(std::string_view)>& progress) {
@@ -82,11 +98,10 @@ FlashSpeeds calibrate_flash(const std::string& directory, const std::function<vo
 }
 
 nlohmann::ordered_json to_json(const FlashSpeeds& speeds) {
-  return {{"read_bps", speeds.read},
-          {"write_bps", speeds.write},
-          {"read_mixed_bps", speeds.read_mixed},
-          {"write_mixed_bps", speeds.write_mixed},
-          {"checksum_bps", speeds.checksum}};
+  Json json = to_json(speeds.disk);
+  json["busy"] = to_json(speeds.busy);
+  json["checksum_bps"] = speeds.checksum;
+  return json;
 }
 
 }  // namespace ebb::cli

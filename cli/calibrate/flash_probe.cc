@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "calibrate/busy_cores.h"
 #include "drivers/linux/flash_file.h"
 #include "ebb/options.h"
 #include "ebb/status.h"
@@ -85,9 +86,13 @@ struct Lane {
   std::uint64_t next_offset(std::uint64_t stride) { return (first + stride * begun++ % blocks) * kBlockBytes; }
 };
 
+// Checked: with the checksum of what is to be written, and of what has been read, as the runtime has it.
+enum class Checked : bool { kNo, kYes };
+
 class Phase {
  public:
-  Phase(RawFlash& flash, const Buffers& buffers) : flash_(flash), buffers_(buffers) {}
+  Phase(RawFlash& flash, const Buffers& buffers, Checked checked)
+      : flash_(flash), buffers_(buffers), checked_(checked == Checked::kYes) {}
 
   // Bytes a second of reads and of writes while the directions named are kept busy.
   std::pair<double, double> run(bool reads, bool writes) {
@@ -125,6 +130,7 @@ class Phase {
   }
 
   void submit(Lane& lane, std::uint32_t token, std::uint64_t stride) {
+    if (checked_ && lane.write) check(token);
     flash_.submit({lane.write, token, lane.next_offset(stride), buffers_.of(token)});
     ++in_flight_;
   }
@@ -146,15 +152,29 @@ class Phase {
             Status::kIoError,
             "a transfer failed while flash was measured; see the kernel's log, or name another disk with --flash");
       }
-      then(lanes_[completion.token / kLaneDepth], completion.token);
+      Lane& lane = lanes_[completion.token / kLaneDepth];
+      if (checked_ && !lane.write) check(completion.token);
+      then(lane, completion.token);
     }
   }
 
+  void check(std::uint32_t token) { checks_ = checks_ + digest(buffers_.of(token)).low; }
+
   RawFlash& flash_;
   const Buffers& buffers_;
+  bool checked_;
+  volatile std::uint64_t checks_ = 0;  // so that none is left out
   std::array<Lane, 2> lanes_{Lane{false, 0, kFileBlocks / 2}, Lane{true, kFileBlocks / 2, kFileBlocks / 2}};
   std::uint32_t in_flight_ = 0;
 };
+
+FlashRates measure_rates(RawFlash& flash, const Buffers& buffers, Checked checked) {
+  FlashRates rates;
+  rates.write = Phase(flash, buffers, checked).run(false, true).second;
+  rates.read = Phase(flash, buffers, checked).run(true, false).first;
+  std::tie(rates.read_mixed, rates.write_mixed) = Phase(flash, buffers, checked).run(true, true);
+  return rates;
+}
 
 }  // namespace
 
@@ -176,13 +196,12 @@ FlashSpeeds probe_flash(const std::string& directory, const std::function<void(s
   const std::unique_ptr<RawFlash> flash = open_flash(Options{}, std::move(file), kQueueDepth, driver);
   FlashSpeeds speeds;
   speeds.checksum = checksum_bps(buffers);
-  progress("flash, writes");
-  Phase(*flash, buffers).fill();
-  speeds.write = Phase(*flash, buffers).run(false, true).second;
-  progress("flash, reads");
-  speeds.read = Phase(*flash, buffers).run(true, false).first;
-  progress("flash, both at once");
-  std::tie(speeds.read_mixed, speeds.write_mixed) = Phase(*flash, buffers).run(true, true);
+  progress("flash");
+  Phase(*flash, buffers, Checked::kNo).fill();
+  speeds.disk = measure_rates(*flash, buffers, Checked::kNo);
+  progress("flash, beside a computation");
+  const BusyCores busy;
+  speeds.busy = measure_rates(*flash, buffers, Checked::kYes);
   return speeds;
 }
 

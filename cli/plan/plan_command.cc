@@ -44,8 +44,8 @@ void write_page(const std::string& file, const std::string& page) {
 }  // namespace
 
 int plan_trace(const PlanArguments& arguments) {
-  const Machine machine = machine_of(arguments.machine);
   const Trace trace = read_trace(arguments.trace);
+  const Machine machine = machine_of(arguments.machine, trace.origin);
   const Vitality vitality = analyse(trace, kPageBytes);
   PlanFindings findings{trace, vitality, machine, {}, {}};
   findings.written = lower_bound(vitality, machine, {.copies = Copies::kWritten});

@@ -40,7 +40,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint32_t kStepsDefault = FollowRequest{}.steps;
 constexpr std::uint32_t kStepsMax = 1000;
-constexpr double kMemoryBps = 1e15;  // the device tier is memory itself: nothing crosses a link
 constexpr std::uint64_t kFitsFactor = 2;
 constexpr std::array<std::uint64_t, 4> kParts{2, 3, 4, 8};
 
@@ -136,10 +135,10 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
     show_progress(STDERR_FILENO, "");
   }
   count_checksums();
-  if (!read_given) request.machine.flash_read_bps = speeds->read;
-  if (!write_given) request.machine.flash_write_bps = speeds->write;
+  if (!read_given) request.machine.flash_read_bps = speeds->busy.read;
+  if (!write_given) request.machine.flash_write_bps = speeds->busy.write;
   if (arguments.machine.flash_total.empty() && !read_given && !write_given) {
-    request.machine.flash_total_bps = speeds->total();
+    request.machine.flash_total_bps = speeds->busy.total();
   }
   return fmt::format("{} measured in {}", read_given || write_given ? "partly" : "as", request.flash);
 }

@@ -95,9 +95,9 @@ std::uint64_t block_of(const std::string& text) {
   return bytes;
 }
 
-TraceSimulator::Options options_of(const SimArguments& arguments) {
+TraceSimulator::Options options_of(const SimArguments& arguments, const Trace& trace) {
   TraceSimulator::Options options;
-  options.machine = machine_of(arguments.machine);
+  options.machine = machine_of(arguments.machine, trace.origin);
   options.block_bytes = block_of(arguments.block);
   options.iterations = arguments.iterations;
   if (options.machine.device_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
@@ -141,9 +141,9 @@ Vitality vitality_of(Trace trace, const std::vector<double>& factors) {
 }  // namespace
 
 int simulate_trace(const SimArguments& arguments) {
-  TraceSimulator::Options options = options_of(arguments);
   const std::vector<std::string> names = policies_of(arguments.policy);
   const Trace trace = read_trace(arguments.trace);
+  TraceSimulator::Options options = options_of(arguments, trace);
   if (trace.launches.empty()) throw Error(Status::kInvalid, "the trace has no launches: there is nothing to simulate");
   std::vector<double> factors;
   if (arguments.vary > 0) {

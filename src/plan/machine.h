@@ -12,6 +12,9 @@
 
 namespace ebb {
 
+// The device link where the device tier is main memory: nothing crosses one.
+inline constexpr double kMemoryBps = 1e15;
+
 struct Machine {
   std::uint64_t device_bytes = 40ull << 30;
   std::uint64_t host_bytes = 128ull << 30;  // 0: no host tier

@@ -17,7 +17,12 @@ std::string check_sizes(const Trace& trace) {
   }
   if (lines > Trace::kLinesMax) return "more than " + std::to_string(Trace::kLinesMax) + " lines";
   if (trace.uses.size() > Trace::kUsesMax) return "more than " + std::to_string(Trace::kUsesMax) + " uses";
-  if (trace.batch > Trace::kBatchMax) return "a batch above 2^56";
+  if (trace.batch > Trace::kHeaderMax) return "a batch above 2^56";
+  const Trace::Origin& origin = trace.origin;
+  for (const std::uint64_t value : {origin.device_bytes, origin.host_bytes, origin.device_link_bps,
+                                    origin.flash_read_bps, origin.flash_write_bps, origin.flash_total_bps}) {
+    if (value != Trace::kUnknown && value > Trace::kHeaderMax) return "a machine of more than 2^56 bytes a second";
+  }
   std::uint64_t bytes = 0;
   for (const Trace::Tensor& tensor : trace.tensors) {
     if (tensor.bytes > Trace::kTotalMax - bytes) return "tensors of more than 2^62 bytes together";

@@ -24,8 +24,8 @@ struct Trace {
   static constexpr std::uint64_t kIdMax = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 56;
   static constexpr std::uint64_t kNsMax = std::uint64_t{1} << 56;
-  static constexpr std::uint64_t kBatchMax = std::uint64_t{1} << 56;
-  static constexpr std::uint64_t kTotalMax = std::uint64_t{1} << 62;  // bytes of all tensors; ns of all launches
+  static constexpr std::uint64_t kHeaderMax = std::uint64_t{1} << 56;  // batch, and each number of the machine
+  static constexpr std::uint64_t kTotalMax = std::uint64_t{1} << 62;   // bytes of all tensors; ns of all launches
   static constexpr std::size_t kLinesMax = std::size_t{1} << 24;  // of tensors, launches and the other lines together
   static constexpr std::size_t kUsesMax = std::size_t{1} << 28;
 
@@ -49,9 +49,22 @@ struct Trace {
     std::uint64_t ns = kUnknown;  // how long the kernel runs with all its tensors in device memory
   };
 
+  // The memories and links of the machine that it was recorded on, as Machine names them, in bytes and bytes a second;
+  // kUnknown: the file did not say. They are of that very run, so that a simulation of it starts from there.
+  struct Origin {
+    std::uint64_t device_bytes = kUnknown;
+    std::uint64_t host_bytes = kUnknown;
+    std::uint64_t device_link_bps = kUnknown;
+    std::uint64_t flash_read_bps = kUnknown;
+    std::uint64_t flash_write_bps = kUnknown;
+    std::uint64_t flash_total_bps = kUnknown;
+    bool operator==(const Origin&) const = default;
+  };
+
   // The header, for people: empty if the file did not say.
   std::string model, source, device;
   std::uint64_t batch = 0;
+  Origin origin;
 
   std::vector<std::string> ops;
   std::vector<Tensor> tensors;

@@ -129,6 +129,7 @@ class ManagedRuntime final : public Runtime {
   void release_ended_snapshots();
   void publish();
   void write_recording() noexcept;
+  Trace::Origin origin() const;
   void dump_state(const char* why) const;
   Stats read_stats() const;
   void* allocate_small(std::size_t bytes);

@@ -11,9 +11,30 @@ namespace {
 using Key = JsonLine::Key;
 using Type = JsonLine::Type;
 
-constexpr std::array<const char*, JsonLine::kKeys> kTexts{
-    "format",     "version", "model", "batch", "source", "device", "tensor", "bytes", "kind",
-    "persistent", "launch",  "op",    "ns",    "reads",  "writes", "alloc",  "free",  "mark"};
+constexpr std::array<const char*, JsonLine::kKeys> kTexts{"format",
+                                                          "version",
+                                                          "model",
+                                                          "batch",
+                                                          "source",
+                                                          "device",
+                                                          "device_bytes",
+                                                          "host_bytes",
+                                                          "device_link_bps",
+                                                          "flash_read_bps",
+                                                          "flash_write_bps",
+                                                          "flash_total_bps",
+                                                          "tensor",
+                                                          "bytes",
+                                                          "kind",
+                                                          "persistent",
+                                                          "launch",
+                                                          "op",
+                                                          "ns",
+                                                          "reads",
+                                                          "writes",
+                                                          "alloc",
+                                                          "free",
+                                                          "mark"};
 
 Key key_of(std::string_view text) {
   const auto found = std::find(kTexts.begin(), kTexts.end(), text);

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/trace.h"
+
 namespace ebb {
 
 class JsonLine {
@@ -21,7 +23,13 @@ class JsonLine {
     kModel,
     kBatch,
     kSource,
-    kDevice,  // header
+    kDevice,
+    kDeviceBytes,
+    kHostBytes,
+    kDeviceLinkBps,
+    kFlashReadBps,
+    kFlashWriteBps,
+    kFlashTotalBps,  // header
     kTensor,
     kBytes,
     kKind,
@@ -74,6 +82,20 @@ class JsonLine {
  private:
   std::array<Value, kKeys> values_;
 };
+
+// The keys of a header that say on which machine the trace was recorded.
+struct OriginKey {
+  JsonLine::Key key;
+  std::uint64_t Trace::Origin::*value;
+};
+inline constexpr std::array<OriginKey, 6> kOriginKeys{{
+    {JsonLine::Key::kDeviceBytes, &Trace::Origin::device_bytes},
+    {JsonLine::Key::kHostBytes, &Trace::Origin::host_bytes},
+    {JsonLine::Key::kDeviceLinkBps, &Trace::Origin::device_link_bps},
+    {JsonLine::Key::kFlashReadBps, &Trace::Origin::flash_read_bps},
+    {JsonLine::Key::kFlashWriteBps, &Trace::Origin::flash_write_bps},
+    {JsonLine::Key::kFlashTotalBps, &Trace::Origin::flash_total_bps},
+}};
 
 // "-5", "\"x\"", "a list": a value as errors name it.
 std::string describe(JsonLine::Type type, const std::string& text);

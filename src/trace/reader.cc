@@ -96,7 +96,7 @@ class Reader {
            " and not \"ebb-trace\"; convert it first: ebb trace FILE --to OUT.jsonl");
     }
     if (!json_.has(Key::kVersion)) fail(std::string("no \"version\"") + kRemedy);
-    const std::uint64_t version = whole(Key::kVersion, Trace::kBatchMax, "2^56");
+    const std::uint64_t version = whole(Key::kVersion, Trace::kHeaderMax, "2^56");
     if (version != kVersion) {
       fail("this is version " + std::to_string(version) +
            " of the format, and only version 1 is known; update ebb, or write version 1");
@@ -108,7 +108,10 @@ class Reader {
     if (json_.has(Key::kModel)) trace_.model = text(Key::kModel);
     if (json_.has(Key::kSource)) trace_.source = text(Key::kSource);
     if (json_.has(Key::kDevice)) trace_.device = text(Key::kDevice);
-    if (json_.has(Key::kBatch)) trace_.batch = whole(Key::kBatch, Trace::kBatchMax, "2^56");
+    if (json_.has(Key::kBatch)) trace_.batch = whole(Key::kBatch, Trace::kHeaderMax, "2^56");
+    for (const OriginKey& each : kOriginKeys) {
+      if (json_.has(each.key)) trace_.origin.*each.value = whole(each.key, Trace::kHeaderMax, "2^56");
+    }
   }
 
   void read_line() {

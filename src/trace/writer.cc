@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ebb/status.h"
+#include "trace/json_line.h"
 #include "trace/line_reader.h"
 
 namespace ebb {
@@ -77,10 +78,16 @@ class Between {
 TraceWriter::TraceWriter(const std::string& path, const Header& header) : path_(path), sink_(open_sink(path)) {
   text_ = "{\"format\":\"ebb-trace\",\"version\":1";
   if (!header.model.empty()) string("model", header.model);
-  if (header.batch > Trace::kBatchMax) refuse("a batch above 2^56");
+  if (header.batch > Trace::kHeaderMax) refuse("a batch above 2^56");
   if (header.batch != 0) number("batch", header.batch);
   if (!header.device.empty()) string("device", header.device);
   if (!header.source.empty()) string("source", header.source);
+  for (const OriginKey& each : kOriginKeys) {
+    const std::uint64_t value = header.origin.*each.value;
+    if (value == Trace::kUnknown) continue;
+    if (value > Trace::kHeaderMax) refuse("a machine of more than 2^56 bytes, or bytes a second,");
+    number(JsonLine::text(each.key), value);
+  }
   end_line();
 }
 
@@ -168,7 +175,7 @@ void write_trace(const Trace& trace, const std::string& path) {
   if (const std::string wrong = check(trace); !wrong.empty()) {
     throw Error(Status::kInvalid, path + ": the trace cannot be written: " + wrong);
   }
-  TraceWriter writer(path, {trace.model, trace.source, trace.device, trace.batch});
+  TraceWriter writer(path, {trace.model, trace.source, trace.device, trace.batch, trace.origin});
   for (const Trace::Tensor& tensor : trace.tensors) {
     writer.tensor(tensor.id, tensor.bytes, tensor.kind, tensor.persistent);
   }

@@ -25,6 +25,7 @@ class TraceWriter {
   struct Header {
     std::string model, source, device;
     std::uint64_t batch = 0;
+    Trace::Origin origin = {};
   };
   TraceWriter(const std::string& path, const Header& header);
 

@@ -38,9 +38,9 @@ def by_policy(report):
     return {result["policy"]: result for result in report["results"]}
 
 
-def write_trace(path, tensors, launches):
+def write_trace(path, tensors, launches, **header):
     """tensors: (bytes, persistent); launches: (ns, reads, writes)."""
-    lines = [{"format": "ebb-trace", "version": 1, "model": "test", "batch": 1}]
+    lines = [{"format": "ebb-trace", "version": 1, "model": "test", "batch": 1, **header}]
     lines += [{"tensor": i, "bytes": size, "kind": "weight" if persistent else "activation", "persistent": persistent}
               for i, (size, persistent) in enumerate(tensors)]
     lines += [{"launch": i, "op": f"op{i}", "ns": ns, "reads": reads, "writes": writes}
@@ -112,6 +112,14 @@ def test_all_policies_in_one_object(round_robin):
         assert result["first_iteration_ns"] >= result["ideal_ns"]
         assert result["bound_ns"] >= result["ideal_ns"]
         assert result["bound_written_ns"] >= result["bound_ns"]
+
+
+def test_the_machine_is_the_one_of_the_recording(tmp_path):
+    recorded = {"device_bytes": 128 * MIB, "host_bytes": 0, "device_link_bps": 10**15, "flash_read_bps": 10**9,
+                "flash_write_bps": 2 * 10**9, "flash_total_bps": 15 * 10**8}
+    trace = write_trace(tmp_path / "recorded.jsonl", [(MIB, True)], [(10**6, [0], [])], **recorded)
+    assert sim_json(trace)["machine"] == recorded
+    assert sim_json(trace, "--flash-read", "3GB/s")["machine"] == {**recorded, "flash_read_bps": 3e9}
 
 
 def test_what_fits_is_ideal(round_robin):

@@ -102,6 +102,18 @@ def test_a_recorded_step_runs_in_the_simulator(tmp_path, flash):
     assert times["foresight"] <= times["window"]
 
 
+def test_a_recorded_step_is_simulated_on_the_machine_that_it_ran_on(tmp_path, flash):
+    trace = tmp_path / "step.jsonl"
+    run([*managed(flash, "48MiB", "--record", trace, "--block", "256KiB"), *program(tmp_path, TRAIN)])
+    found = json.loads(run([EBB, "sim", trace, "--block", "256KiB", "--policy", "foresight", "--json"]).stdout)
+    header = json.loads(trace.read_text().splitlines()[0])
+    for key, value in found["machine"].items():
+        assert value == header[key], key
+    assert (header["device_bytes"], header["host_bytes"]) == (48 * MIB, 0)
+    assert 1e6 < header["flash_total_bps"] < 1e12
+    assert found["results"][0]["flash_bytes_written"] > 0
+
+
 def test_iterations_that_vary_give_what_stock_gives(tmp_path, flash):
     command = program(tmp_path, VARYING)
     stock = run(command).stdout

@@ -39,7 +39,10 @@ void GpuRuntime::name_op(std::uint64_t op, const std::string& name) {
 void GpuRuntime::write_recording() noexcept {
   if (!recorder_->has_trace()) return;
   try {
-    write_trace(recorder_->trace(), options_.record);
+    Trace trace = recorder_->trace();
+    trace.origin.device_bytes = options_.device_memory;
+    trace.origin.host_bytes = options_.memory;
+    write_trace(trace, options_.record);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ebb: the trace cannot be written: %s\n", error.what());
     recorder_ = nullptr;

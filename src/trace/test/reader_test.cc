@@ -216,6 +216,18 @@ TEST(Writer, WhatIsWrittenComesBack) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 3);
 }
 
+TEST(Reader, TheMachineOfTheRecordingIsInTheHeader) {
+  const Trace trace =
+      read(R"({"format":"ebb-trace","version":1,"device_bytes":1000,"flash_read_bps":0,"host_bytes":null})");
+  EXPECT_EQ(trace.origin.device_bytes, 1000u);
+  EXPECT_EQ(trace.origin.flash_read_bps, 0u);
+  EXPECT_EQ(trace.origin.host_bytes, Trace::kUnknown);
+  EXPECT_EQ(trace.origin.flash_write_bps, Trace::kUnknown);
+  EXPECT_SAYS(complaint(R"({"format":"ebb-trace","version":1,"device_bytes":"40GiB"})"),
+              "\"device_bytes\" must be a whole number from 0 to 2^56, not \"40GiB\"");
+  EXPECT_SAYS(complaint(R"({"format":"ebb-trace","version":1,"flash_total_bps":1.5})"), "not 1.5");
+}
+
 TEST(Writer, AnUnfinishedFileLeavesTheOldOneAndNothingElse) {
   TemporaryDirectory directory;
   const std::string path = directory.file("t.jsonl");

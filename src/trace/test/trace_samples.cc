@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ebb/status.h"
+#include "trace/json_line.h"
 
 namespace ebb {
 namespace {
@@ -78,6 +79,9 @@ Trace random_trace(Rng& rng) {
   trace.source = random_name(rng);
   trace.device = random_name(rng);
   trace.batch = rng.chance(1, 2) ? rng.below(4096) : 0;
+  for (const OriginKey& each : kOriginKeys) {
+    if (rng.chance(1, 2)) trace.origin.*each.value = rng.below(Trace::kHeaderMax + 1);
+  }
   const auto launches = static_cast<std::uint32_t>(rng.chance(1, 8) ? 0 : rng.below(60));
   trace.tensors = random_tensors(rng, launches);
   for (std::uint32_t i = 0; i < launches; ++i) {
@@ -102,8 +106,8 @@ bool same(const Trace& left, const Trace& right) {
     return a.op == b.op && a.first_use == b.first_use && a.reads == b.reads && a.writes == b.writes && a.ns == b.ns;
   };
   return left.model == right.model && left.source == right.source && left.device == right.device &&
-         left.batch == right.batch && left.ops == right.ops && left.uses == right.uses && left.steps == right.steps &&
-         std::ranges::equal(left.tensors, right.tensors, tensor) &&
+         left.batch == right.batch && left.origin == right.origin && left.ops == right.ops && left.uses == right.uses &&
+         left.steps == right.steps && std::ranges::equal(left.tensors, right.tensors, tensor) &&
          std::ranges::equal(left.launches, right.launches, launch);
 }
 
