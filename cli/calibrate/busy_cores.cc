@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <system_error>
 
 #include "ebb/units.h"
 
@@ -32,7 +33,11 @@ void work(const std::atomic<bool>& stopping) {
 }  // namespace
 
 BusyCores::BusyCores() {
-  for (unsigned i = threads_of_programs(); i > 0; --i) threads_.emplace_back([this] { work(stopping_); });
+  try {
+    for (unsigned i = threads_of_programs(); i > 0; --i) threads_.emplace_back([this] { work(stopping_); });
+  } catch (const std::system_error&) {
+    // No more threads are to be had: with these, then.
+  }
 }
 
 BusyCores::~BusyCores() {
