@@ -11,10 +11,10 @@ CXX_FILES = python3 tools/tidy --list .cc .h
 CLANG_FORMAT_MAJOR := 14
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint format clean build-product link-environment
+.PHONY: help setup demo test test-all bench lint format clean build-product link-environment
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 $(READY): tools/bootstrap tools/requirements.txt
 	tools/bootstrap
@@ -39,8 +39,12 @@ setup: link-environment ## install what is missing, build, and put `ebb` and `eb
 demo: setup ## train a model larger than its memory, beside the same run with unlimited memory
 	$(PYTHON) tools/demo.py
 
-test: setup ## every suite; the last line is the total
-	@$(PYTHON) tools/run_tests
+# REST=1/3: more of the rest, as tools/run_tests has it.
+test: setup ## the tests of every day; says what it leaves out, the last line is the total
+	@$(PYTHON) tools/run_tests $(if $(REST),--rest $(REST))
+
+test-all: setup ## every test there is; takes hours
+	@$(PYTHON) tools/run_tests --rest all
 
 bench: setup ## the side-by-side benchmarks; takes long
 	@tools/bootstrap --bench

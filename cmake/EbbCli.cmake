@@ -13,6 +13,11 @@ if(ebb_cli_sources)
   # Where a program that runs from the build tree finds the Python package; an installed one looks beside itself first.
   target_compile_definitions(ebb_cli PUBLIC EBB_VERSION="${PROJECT_VERSION}"
                                             EBB_PYTHON_DIR="${CMAKE_SOURCE_DIR}/adapters/torch")
+  # And libebb_calls.so: the same; beside libebb.a once installed, relative to the directory of `ebb`.
+  file(RELATIVE_PATH calls_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  target_compile_definitions(ebb_cli PRIVATE EBB_CALLS_INSTALLED="${calls_from_bin}/$<TARGET_FILE_NAME:ebb_calls>"
+                                             EBB_CALLS_BUILT="$<TARGET_FILE:ebb_calls>")
+  add_dependencies(ebb_cli ebb_calls)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cc)
   add_executable(ebb_program ${CMAKE_SOURCE_DIR}/cli/main.cc)

@@ -1,5 +1,6 @@
-# `cmake --install build/release`: bin/ebb, one libebb.a with everything in it, the public headers, a CMake package
-# (find_package(Ebbtide), target Ebbtide::ebb), and the Python package where an installed `ebb` looks for it.
+# `cmake --install build/release`: bin/ebb, libebb_calls.so, one libebb.a with everything in it, the public headers, a
+# CMake package (find_package(Ebbtide), targets Ebbtide::ebb and Ebbtide::calls), and the Python package where an
+# installed `ebb` looks for it.
 get_property(ebb_parts GLOBAL PROPERTY EBB_STATIC_TARGETS)
 list(REMOVE_ITEM ebb_parts ebb_sim ebb_bound ebb_array)
 if(ebb_parts AND NOT EBB_SANITIZE)
@@ -24,6 +25,7 @@ if(NOT EBB_MIRROR)
   set(ebb_headers REGEX "/mirror\\.h$" EXCLUDE PATTERN "*.h")
 endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/ebb DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING ${ebb_headers})
+install(TARGETS ebb_calls EXPORT Ebbtide LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET ebb_program)
   install(TARGETS ebb_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -5,7 +5,8 @@
 #   tests/conformance/*.cc        every port implementation against one suite, label fast
 #   cli/test/*_test.cc            the parts of the command line, label fast
 #   tests/cuda/*.cc               the CUDA driver and its runtime, on the software driver in tests/cuda/soft
-#   tests/opencl/*.cc             the OpenCL driver, through the library in tests/opencl/layer
+#   tests/opencl/*.cc             the OpenCL driver, through the library in tests/opencl/layer, on PoCL; under
+#                                 sanitizers on the software OpenCL in tests/opencl/soft
 find_package(GTest REQUIRED)
 find_package(rapidcheck QUIET)
 include(GoogleTest)
@@ -92,6 +93,10 @@ if(TARGET array_test)
   target_compile_definitions(array_test PRIVATE EBB_NVRTC="${nvrtc}")
   target_link_libraries(array_test PRIVATE ${CMAKE_DL_LIBS})
 endif()
+# Linked like any program that asks for it: before the C library.
+file(GLOB calls_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/calls/test/*.cc)
+ebb_gtest(calls_test SOURCES ${calls_tests} LIBRARIES Ebbtide::calls Threads::Threads)
+target_include_directories(calls_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 ebb_folder_tests(drivers/linux driver_linux)
 ebb_folder_tests(drivers/uring driver_uring)
 
@@ -102,8 +107,14 @@ target_include_directories(cuda_soft PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOU
 target_link_libraries(cuda_soft PRIVATE ebb_flags Threads::Threads)
 set_target_properties(cuda_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 # NVRTC, with this machine's compiler, cuBLAS on that driver, and what is asked of cuFile.
+set(host_compiler ${CMAKE_SOURCE_DIR}/tests/host_compiler.cc)
 foreach(library nvrtc cublas cufile)
-  add_library(${library}_soft SHARED ${CMAKE_SOURCE_DIR}/tests/cuda/soft_${library}.cc)
+  set(soft_parts ${CMAKE_SOURCE_DIR}/tests/cuda/soft_${library}.cc)
+  if(library STREQUAL "nvrtc")
+    list(APPEND soft_parts ${host_compiler})
+  endif()
+  add_library(${library}_soft SHARED ${soft_parts})
+  target_include_directories(${library}_soft PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${library}_soft PRIVATE ebb_flags)
   set_target_properties(${library}_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
@@ -157,6 +168,24 @@ target_include_directories(opencl_layer PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_
 target_include_directories(opencl_layer SYSTEM PRIVATE ${OPENCL_INCLUDE_DIR})
 target_link_libraries(opencl_layer PRIVATE ebb_flags ${CMAKE_DL_LIBS})
 set_target_properties(opencl_layer PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+# Under sanitizers that is one of our own: a compiler inside the process, as PoCL has, is more than they can follow.
+if(EBB_SANITIZE)
+  file(GLOB opencl_soft CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/opencl/soft/*.cc)
+  add_library(opencl_soft SHARED ${opencl_soft} ${host_compiler})
+  target_include_directories(opencl_soft PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/src
+                                                 ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(opencl_soft SYSTEM PRIVATE ${OPENCL_INCLUDE_DIR})
+  target_link_libraries(opencl_soft PRIVATE ebb_flags Threads::Threads ${CMAKE_DL_LIBS})
+  set_target_properties(opencl_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(opencl_soft PRIVATE EBB_SOFT_CXX="${CMAKE_CXX_COMPILER}"
+                             EBB_SOFT_FOLDER="${CMAKE_BINARY_DIR}/tests/soft_opencl"
+                             EBB_SOFT_PRELUDE="${CMAKE_SOURCE_DIR}/tests/opencl/soft/soft_prelude.h")
+  set(opencl_beneath $<TARGET_FILE:opencl_soft>)
+  add_dependencies(opencl_layer opencl_soft)
+else()
+  set(opencl_beneath libOpenCL.so.1)
+endif()
+target_compile_definitions(opencl_layer PRIVATE EBB_OPENCL_BENEATH="${opencl_beneath}")
 file(GLOB opencl_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/opencl/*.cc)
 if(NOT TARGET ebb_mirror)
   list(FILTER opencl_tests EXCLUDE REGEX "/managed_test\\.cc$")
@@ -167,7 +196,8 @@ endif()
 # PoCL keeps what it compiled: not where its user's is.
 ebb_gtest(opencl_test ENVIRONMENT POCL_CACHE_DIR=${CMAKE_BINARY_DIR}/tests/pocl SOURCES ${opencl_tests}
           LIBRARIES $<TARGET_NAME_IF_EXISTS:ebb_array> ebb ${CMAKE_DL_LIBS})
-target_compile_definitions(opencl_test PRIVATE EBB_OPENCL_LAYER="$<TARGET_FILE:opencl_layer>")
+target_compile_definitions(opencl_test PRIVATE EBB_OPENCL_LAYER="$<TARGET_FILE:opencl_layer>"
+                           EBB_OPENCL_BENEATH="${opencl_beneath}")
 add_dependencies(opencl_test opencl_layer)
 
 file(GLOB conformance CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*.cc)

@@ -26,6 +26,7 @@ Check check_from_json(const nlohmann::ordered_json& json);
 // checks_kernel.cc
 Check check_kernel();
 Check check_userfaultfd();
+Check check_system_calls();
 Check check_frame_moves();
 Check check_huge_pages();
 Check check_map_count();

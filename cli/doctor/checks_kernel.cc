@@ -14,6 +14,7 @@
 #include "drivers/linux/userfault.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "run/preload.h"
 
 namespace ebb::cli {
 namespace {
@@ -64,12 +65,33 @@ Check check_userfaultfd() {
       break;
     case Userfault::Rung::kUserModeOnly:
       check.details["rung"] = "B";
-      check.found = "rung B: a system call into absent memory fails with EFAULT, as in reading a file into a tensor";
+      check.found = "rung B: touches of absent memory wait for it, those by the kernel do not (system calls, below)";
       break;
     case Userfault::Rung::kNone:
       check.details["rung"] = "C";
       check.found = fmt::format("rung C: not to be had here ({})", std::strerror(source.error));
       break;
+  }
+  return check;
+}
+
+Check check_system_calls() {
+  Check check{"system_calls", "system calls", Verdict::kGood, "", "", {}};
+  const bool waits = open_fault_source().userfault.rung() == Userfault::Rung::kFull;
+  const std::string library = calls_library();
+  check.details = {{"waits", waits}, {"library", library}};
+  if (waits) {
+    check.found = "on absent memory they wait for it";
+  } else if (!library.empty()) {
+    check.found =
+        "on absent memory they are completed by libebb_calls.so, which `ebb run` loads. What goes past the C library "
+        "still fails with EFAULT: io_uring, Linux AIO and raw system calls of the program's own, programs in Go, "
+        "static "
+        "and set-uid programs (docs/system-calls.md)";
+  } else {
+    check.verdict = Verdict::kWarning;
+    check.found = "on absent memory they fail with EFAULT, as in saving a model: libebb_calls.so is missing";
+    check.remedy = "reinstall, under a path without spaces and colons: LD_PRELOAD cannot name others";
   }
   return check;
 }

@@ -39,6 +39,7 @@ CheckTask single(const char* id, const char* title, Check (*body)()) {
 std::vector<CheckTask> list_tasks(const std::string& flash, bool quick) {
   std::vector<CheckTask> tasks{single("kernel", "kernel", check_kernel),
                                single("userfaultfd", "userfaultfd", check_userfaultfd),
+                               single("system_calls", "system calls", check_system_calls),
                                single("uffdio_move", "UFFDIO_MOVE", check_frame_moves),
                                single("huge_pages", "huge pages", check_huge_pages),
                                single("max_map_count", "memory mappings", check_map_count),

@@ -26,6 +26,7 @@
 #include "plan/policy.h"
 #include "python_package.h"
 #include "run/child_process.h"
+#include "run/preload.h"
 #include "run/scratch_directory.h"
 #include "run/stats_reader.h"
 #include "run/status_line.h"
@@ -246,6 +247,9 @@ int run_program(const RunArguments& arguments) {
   }
   Variables variables = validated_settings(arguments);
   variables.emplace_back("PYTHONPATH", python_path_with_hook(python_directory()));
+  if (const std::string library = calls_library(); !library.empty()) {
+    variables.emplace_back("LD_PRELOAD", preload_with(library));
+  }
   std::optional<SummaryFile> file;
   if (!arguments.summary.empty()) file.emplace(arguments.summary);
   block_signals();

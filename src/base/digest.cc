@@ -4,6 +4,8 @@
 
 #include <xxhash.h>
 
+#include <atomic>
+
 namespace ebb {
 namespace {
 
@@ -23,10 +25,14 @@ Function choose() {
   return digest_portable;
 }
 
+constinit std::atomic<Function> g_function{nullptr};
+
 }  // namespace
 
 Digest digest(std::span<const std::byte> bytes) {
-  static const Function function = choose();
+  // No static in here: a child of a fork would wait for a thread that was at its initialization.
+  Function function = g_function.load(std::memory_order_relaxed);
+  if (function == nullptr) g_function.store(function = choose(), std::memory_order_relaxed);
   return function(bytes);
 }
 

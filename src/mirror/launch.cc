@@ -1,8 +1,9 @@
-// ProcessMirror::launch: a kernel on the software device. Its memory accesses go through a small cache of pages with a
-// mask of what was stored; a miss is a fault record, served through the mirror, and the access replays.
+// ProcessMirror::launch: a kernel on the software device. Its translations are a small cache of pages; a miss is a
+// fault record, served through the mirror. What is stored goes to memory at once: kept back, it could land in what has
+// taken the place of the page. What has been loaded may be used again until the mirror has heard of a change to a
+// mapping.
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -46,13 +47,15 @@ class LaunchView final : public DeviceView {
   void write(void* to, std::span<const std::byte> from) override {
     visit(reinterpret_cast<std::uintptr_t>(to), from.size(), true,
           [&](Line& line, std::size_t at, std::size_t offset, std::size_t bytes) {
-            std::memcpy(line.data.data() + offset, from.data() + at, bytes);
-            for (std::size_t i = 0; i < bytes; ++i) line.stored.set(offset + i);
+            const auto part = from.subspan(at, bytes);
+            const std::uintptr_t address = line.page * kPageBytes + offset;
+            expect({address, bytes, true}, mirror_.write(device_, reinterpret_cast<void*>(address), part));
+            std::memcpy(line.data.data() + offset, part.data(), bytes);
           });
   }
   std::uint64_t add(std::uint64_t* address, std::uint64_t value) override {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
-    give_up(line_of(at / kPageBytes), at / kPageBytes);
+    if (Line& line = line_of(at / kPageBytes); line.page == at / kPageBytes) line.page = 0;
     std::uint64_t before = 0;
     expect({at, sizeof value, true}, mirror_.add(device_, address, value, before));
     return before;
@@ -63,18 +66,15 @@ class LaunchView final : public DeviceView {
     const bool written = use.kind != Use::Kind::kReads;
     expect({begin, use.bytes, written}, mirror_.check_span(begin, use.bytes, written));
   }
-  void flush() {
-    for (Line& line : lines_) write_back(line);
-  }
   std::uint64_t faults() const { return faults_; }
 
  private:
   static constexpr std::size_t kLines = 64;
   struct Line {
-    std::uint64_t page = 0;  // 0: empty
+    std::uint64_t page = 0;      // 0: empty
+    std::uint64_t sequence = 0;  // of the mirror, before it was filled
     bool writable = false;
     std::array<std::byte, kPageBytes> data;
-    std::bitset<kPageBytes> stored;
   };
 
   Line& line_of(std::uint64_t page) { return lines_[page % kLines]; }
@@ -86,50 +86,25 @@ class LaunchView final : public DeviceView {
       const std::size_t offset = at % kPageBytes;
       const std::size_t part = std::min(bytes - done, kPageBytes - offset);
       Line& line = line_of(at / kPageBytes);
-      // Replayed until the translation is there; service() ends the launch where it cannot be.
-      while (line.page != at / kPageBytes || (write && !line.writable)) service({at, part, write}, line);
+      const bool valid = line.page == at / kPageBytes && line.sequence == mirror_.sequence();
+      // Ends the launch where there can be no translation.
+      if (!valid || (write && !line.writable)) service({at, part, write}, line, valid);
       use(line, done, offset, part);
       done += part;
     }
   }
 
-  void service(const FaultRecord& fault, Line& line) {
+  void service(const FaultRecord& fault, Line& line, bool valid) {
     ++faults_;
-    const std::uint64_t page = fault.address / kPageBytes;
     if (fault.write) expect(fault, mirror_.check_span(fault.address, fault.bytes, true));
-    if (line.page == page) {
-      line.writable = true;
-      return;
+    if (!valid) {
+      const std::uint64_t page = fault.address / kPageBytes;
+      line.page = 0;
+      line.sequence = mirror_.sequence();
+      expect(fault, mirror_.read(device_, reinterpret_cast<void*>(page * kPageBytes), line.data));
+      line.page = page;
     }
-    write_back(line);
-    line.page = 0;
-    expect(fault, mirror_.read(device_, reinterpret_cast<void*>(page * kPageBytes), line.data));
-    line.page = page;
     line.writable = fault.write;
-  }
-
-  void give_up(Line& line, std::uint64_t page) {
-    if (line.page != page) return;
-    write_back(line);
-    line.page = 0;
-  }
-
-  void write_back(Line& line) {
-    if (line.page == 0 || line.stored.none()) return;
-    for (std::size_t at = 0; at < kPageBytes;) {
-      if (!line.stored.test(at)) {
-        ++at;
-        continue;
-      }
-      std::size_t end = at;
-      while (end < kPageBytes && line.stored.test(end)) ++end;
-      const std::uintptr_t address = line.page * kPageBytes + at;
-      const auto from = std::span<const std::byte>(line.data).subspan(at, end - at);
-      line.stored.reset(at);
-      expect({address, end - at, true}, mirror_.write(device_, reinterpret_cast<void*>(address), from));
-      at = end;
-    }
-    line.stored.reset();
   }
 
   void expect(const FaultRecord& fault, const MirrorResult& result) const {
@@ -149,7 +124,6 @@ LaunchReport ProcessMirror::launch(std::size_t device, const Kernel& kernel, std
   LaunchView view(*this, device);
   for (const Use& use : uses) view.check(use);
   kernel(view);
-  view.flush();
   return {view.faults()};
 }
 

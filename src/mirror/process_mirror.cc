@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/internal_thread.h"
 #include "drivers/linux/process/trapped_copy.h"
 
 namespace ebb {
@@ -27,7 +28,7 @@ constexpr int kPatienceTries = 60'000;  // half a minute of pauses
 // How long what was inherited may still be watched by the parent's mirror, which is filling it.
 constexpr std::uint64_t kInheritedMaxNs = 10'000'000'000;
 
-std::mutex live_mutex;  // held from before a fork until after it
+OrderedMutex<Rank::kMirrors> live_mutex;  // held from before a fork until after it
 std::atomic<std::uint64_t> inherited_until_ns{0};
 std::array<ProcessMirror*, kMirrorsMax> live;
 
@@ -141,7 +142,9 @@ ProcessMirror::ProcessMirror(const MirrorOptions& options) : options_(options), 
   stop_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_fd_.valid()) throw Error(Status::kNoMemory, "the mirror cannot be opened: no event descriptor is left");
   make_trap();
-  event_thread_ = std::thread([this] { serve(); });
+  require(start_internal_thread(
+              "ebb-mirror", [this] { serve(); }, event_thread_),
+          "no thread for it: lift ulimit -u");
   started_.wait(false);
   try {
     enlist(this);

@@ -23,6 +23,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/ordered_mutex.h"
 #include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/process/process_map.h"
 #include "ebb/mirror.h"
@@ -57,6 +58,13 @@ class ProcessMirror final : public Mirror {
   // Whether a device may use these bytes now.
   MirrorResult check_span(std::uintptr_t begin, std::size_t bytes, bool write) const;
 
+  // Moves on with every change to a mapping that the mirror is told of, before who makes it goes on: what was read
+  // when it was the same is still there.
+  std::uint64_t sequence() const {
+    const Lock lock(mutex_);
+    return sequence_;
+  }
+
   // Around fork(), by the forking thread, where fork raises no event: everything comes home before.
   void before_fork();
   void after_fork_parent();
@@ -64,7 +72,7 @@ class ProcessMirror final : public Mirror {
   static bool may_be_inherited();
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<OrderedMutex<Rank::kMirror>>;
   // What came of one attempt under the lock.
   enum class Step { kDone, kAgain, kUnshare, kFailed };
   struct Request {
@@ -157,13 +165,14 @@ class ProcessMirror final : public Mirror {
   std::atomic<bool> started_{false};                // a fork before would find a thread half made
   std::atomic<bool> stopping_{false};
 
-  std::mutex copy_mutex_;
-  mutable std::mutex mutex_;
+  OrderedMutex<Rank::kMirrorCopy> copy_mutex_;
+  mutable OrderedMutex<Rank::kMirror> mutex_;
   std::array<DeviceMemory, kDevicesMax> devices_;
   Directory directory_;
   WatchedRanges watched_;
   Gate gate_;
   bool forking_ = false;
+  std::uint64_t sequence_ = 0;
   MirrorStats stats_;
   std::array<Fault, kFaultsMax> faults_{};  // touches not yet served
   std::size_t fault_count_ = 0;

@@ -64,6 +64,7 @@ void ProcessMirror::read_messages() {
 }
 
 void ProcessMirror::apply(const uffd_msg& message) {
+  ++sequence_;
   switch (message.event) {
     case UFFD_EVENT_FORK:
       ++stats_.forks;

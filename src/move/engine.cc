@@ -18,6 +18,8 @@ Engine::Engine(PageTable& table, FramePool& frames, ExtentPool& extents, Backing
       urgent_(table, 1),
       wanted_(table, 2) {
   requests_.reserve(limits.in_flight);
+  hurried_.reserve(table.frames_max());
+  written_.reserve(table.frames_max());
 }
 
 void Engine::retain(BlockRange blocks) {
@@ -30,7 +32,7 @@ void Engine::retain(BlockRange blocks) {
 void Engine::release(BlockRange blocks) {
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     EBB_CHECK_LT(0u, table_[i].live);
-    if (--table_[i].live == 0) discard(i);
+    if (--table_[i].live == 0 && !table_[i].owed) discard(i);
   }
 }
 
@@ -177,6 +179,7 @@ void Engine::pump() {
     if (!serve(block, Urgency::kFault)) break;
     urgent_.remove(block);
   }
+  if (frozen_ > 0) write_frozen();
   // Before those who want frames take what there is of transfers for the slowest lane.
   if (policy_.listens() && table_.has_host()) evict_behind(Tier::kHost);
   if (policy_.listens()) evict_behind(Tier::kFlash);
@@ -366,13 +369,17 @@ void Engine::validate() {
   const std::uint32_t framed = table_.count(BlockState::kResident) + table_.count(BlockState::kEvicting) +
                                table_.count(BlockState::kFetching) + table_.count(BlockState::kReady);
   EBB_CHECK_EQ(frames_.created(), frames_.free() + frames_.making_ahead() + framed + in_transfers);
-  std::uint32_t dead = 0;
+  std::uint32_t dead = 0, frozen = 0, owed = 0;
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
     const Block& block = table_[BlockIndex(i)];
     dead += block.state == BlockState::kResident && block.live == 0 ? 1 : 0;
-    if (block.live == 0) EBB_CHECK(!block.extent.valid());
+    if (block.live == 0 && !block.owed) EBB_CHECK(!block.extent.valid());
+    frozen += block.frozen ? 1 : 0;
+    owed += block.owed ? 1 : 0;
   }
   EBB_CHECK_EQ(dead, dead_resident_);
+  EBB_CHECK_EQ(frozen, frozen_);
+  EBB_CHECK_EQ(owed, owed_);
 }
 
 }  // namespace ebb

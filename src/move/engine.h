@@ -74,7 +74,7 @@ class Engine {
   // and its completion brought back.
   std::size_t take_requests(std::span<FlashRequest> requests);
   bool has_requests() const { return !requests_.empty(); }
-  bool idle() const { return transfers_.in_flight() == 0 && urgent_.empty() && wanted_.empty(); }
+  bool idle() const { return transfers_.in_flight() == 0 && urgent_.empty() && wanted_.empty() && frozen_ == 0; }
   std::uint32_t in_flight() const { return transfers_.in_flight(); }
   std::uint32_t fetching() const { return in_lane(Lane::kHostIn) + in_lane(Lane::kFlashIn); }
   std::uint32_t writing() const { return in_lane(Lane::kHostOut) + in_lane(Lane::kFlashOut); }
@@ -102,21 +102,32 @@ class Engine {
   BlockIndex lost_block() const { return lost_block_; }
 
   // For memory that the program has mapped itself. vacate(): blocks that nobody has lose the frames of dead content;
-  // kBusy: one is pinned. set_outside(): untouched blocks stand for such memory, or no longer. adopt(): what is outside
-  // comes under the budget as it is; false while there is no room for it: what makes some has been started, so call
-  // again after complete(). disown(): a resident or untouched block's memory is outside again. abandon(): the block's
-  // memory, and its content, are gone; false while a transfer is under way.
+  // kBusy: one is pinned, or a child is owed it. set_outside(): untouched blocks stand for such memory, or no longer.
+  // adopt(): what is outside comes under the budget as it is; false while there is no room for it: what makes some has
+  // been started, so call again after complete(). disown(): a resident or untouched block's memory is outside again.
+  // abandon(): the block's memory, and its content, are gone; false while a transfer is under way.
   Status vacate(BlockRange blocks);
   void set_outside(BlockRange blocks, bool outside);
   bool adopt(BlockIndex block);
   void disown(BlockIndex block);
   bool abandon(BlockIndex block);
 
-  // Writes every resident block's content to flash while leaving it resident; call, with pump() and complete(), until
-  // it returns true. `cursor` starts at 0 and is the caller's. False also while flash has no room: see flash_full().
-  bool flush(std::uint32_t& cursor);
-  // Ends a flush that cannot be completed: what it has not written has no copy on flash, rather than an outdated one.
-  void give_up_flush(std::uint32_t cursor);
+  // For a child process (engine_moment.cc). freeze() takes everything that is in memory home, as it is at this moment:
+  // each block returns when it has been written for the child, those first that somebody waits for. `stay` gets the
+  // blocks that cannot leave their place; they have no copy. written() has the others one by one, as they are done,
+  // each with a reference to its extent, or with none where it could not be written; forget_written() when the caller
+  // has them. give_up_frozen(): there is no room to write what is left. thaw(): nobody needs it any more.
+  struct Written {
+    FrameIndex frame;  // that it was in at the moment
+    ExtentIndex extent;
+  };
+  void freeze(std::vector<BlockIndex>& stay);
+  std::uint32_t frozen() const { return frozen_; }
+  std::uint32_t owed() const { return owed_; }
+  std::span<const Written> written() const { return written_; }
+  void forget_written() { written_.clear(); }
+  void give_up_frozen();
+  void thaw() { give_up_frozen(); }
 
   // Whether evictions stand still for want of extents, and how many more would do.
   bool flash_full() const { return no_room(Tier::kFlash); }
@@ -139,6 +150,8 @@ class Engine {
   void start_fetch(BlockIndex block, FrameIndex frame, bool ahead);
   bool evict_least(Urgency urgency, std::uint64_t worth_below);
   bool start_evict(BlockIndex block);
+  bool find_extent(BlockIndex block, Transfer& transfer);
+  void write_out(const Transfer& transfer);
   bool drop(BlockIndex block);
   Status detach(BlockIndex block);
   void rescue(BlockIndex block);
@@ -152,6 +165,10 @@ class Engine {
   void fetch_ahead(Tier below);
   void clean_ahead(Tier below);
   bool start_clean(BlockIndex block);
+  void write_frozen();
+  BlockIndex next_frozen();
+  void pay(BlockIndex block, ExtentIndex extent);
+  void unfreeze(BlockIndex block);
   void restore_reserve();
   void evicted(std::uint32_t token, const FlashCompletion& completion);
   void evict_failed(std::uint32_t token, Status status);
@@ -186,6 +203,11 @@ class Engine {
   std::array<std::uint32_t, kTiersBelow>
       cursor_{};  // by tier below: the frame where the search for such a block goes on
   std::array<std::uint32_t, kLanes> in_lanes_{};
+  std::uint32_t frozen_ = 0;  // blocks, and those whose write is under way too
+  std::uint32_t owed_ = 0;
+  std::uint32_t frozen_cursor_ = 0;  // frames before it are not frozen, unless they are in hurried_
+  std::vector<BlockIndex> hurried_;  // the last one first
+  std::vector<Written> written_;
   bool spare_used_ = false;
   bool short_of_frames_ = false;
   BlockIndex starved_;

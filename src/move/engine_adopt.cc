@@ -14,6 +14,7 @@ void Engine::set_outside(BlockRange blocks, bool outside) {
 Status Engine::vacate(BlockRange blocks) {
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     EBB_CHECK_EQ(table_[i].live, 0u);
+    if (table_[i].owed) return Status::kBusy;  // freed, but a child still waits for it
     if (table_[i].state != BlockState::kResident) continue;
     const FrameIndex frame = table_[i].frame;
     if (detach(i) != Status::kOk) return Status::kBusy;

@@ -90,9 +90,31 @@ ExtentIndex Engine::take_extent_in(Tier tier) {
 }
 
 bool Engine::start_evict(BlockIndex index) {
-  Block& block = table_[index];
-  if (flash_failing() && !block.extent.valid()) return false;
   Transfer transfer;
+  if (!find_extent(index, transfer)) return false;
+  if (detach(index) != Status::kOk) {
+    if (!transfer.in_place) release_extent(transfer.extent);
+    return false;
+  }
+  Block& block = table_[index];
+  static_cast<void>(table_.become(index, BlockState::kEvicting, block.frame));
+  counters_.wasted += block.prefetched ? 1 : 0;
+  block.prefetched = false;
+  ++evicting_;
+  write_out(transfer);
+  return true;
+}
+
+void Engine::write_out(const Transfer& transfer) {
+  const Block& block = table_[transfer.block];
+  const bool has_expected = block.extent.valid();
+  submit(begin(transfer), has_expected, has_expected ? extents_.digest_of(block.extent) : Digest{});
+}
+
+// Where a block in memory is to be written.
+bool Engine::find_extent(BlockIndex index, Transfer& transfer) {
+  const Block& block = table_[index];
+  if (flash_failing() && !block.extent.valid()) return false;
   transfer.kind = Transfer::Kind::kEvict;
   transfer.block = index;
   transfer.frame = block.frame;
@@ -106,18 +128,7 @@ bool Engine::start_evict(BlockIndex index) {
     transfer.in_place = may_overwrite && !transfer.extent.valid();
   }
   if (transfer.in_place) transfer.extent = block.extent;
-  if (!transfer.extent.valid()) return false;
-  if (detach(index) != Status::kOk) {
-    if (!transfer.in_place) release_extent(transfer.extent);
-    return false;
-  }
-  static_cast<void>(table_.become(index, BlockState::kEvicting, block.frame));
-  counters_.wasted += block.prefetched ? 1 : 0;
-  block.prefetched = false;
-  ++evicting_;
-  const bool has_expected = block.extent.valid();
-  submit(begin(transfer), has_expected, has_expected ? extents_.digest_of(block.extent) : Digest{});
-  return true;
+  return transfer.extent.valid();
 }
 
 // An eviction that brings the block back as soon as it is written.
@@ -131,10 +142,15 @@ bool Engine::start_clean(BlockIndex index) {
 // Somebody wants a block back whose frame is on its way out.
 void Engine::rescue(BlockIndex index) {
   Block& block = table_[index];
+  if (block.frozen && !block.hurried) {
+    block.hurried = true;
+    hurried_.push_back(index);
+  }
   if (block.rescue) return;
   ++counters_.rescues;
   block.rescue = true;
   --evicting_;
+  if (block.owed) return;
   for (const FlashRequest& request : requests_) {
     if (transfers_[request.token].block != index) continue;
     cancel(request.token);
@@ -192,13 +208,15 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
       block.extent = transfer.extent;
     }
   }
+  if (block.owed) pay(transfer.block, block.extent);
+  if (block.live == 0) drop_extent(block);  // freed while a child was owed it
   if (block.rescue) {
     block.rescue = false;
     attach(transfer.block, transfer.frame);
     return;
   }
   --evicting_;
-  frames_.put(table_.become(transfer.block, BlockState::kOnFlash));
+  frames_.put(table_.become(transfer.block, block.live == 0 ? BlockState::kUntouched : BlockState::kOnFlash));
 }
 
 // The write failed and the frame still has the data: try another extent, then give up and keep the block in memory.
@@ -213,7 +231,7 @@ void Engine::evict_failed(std::uint32_t token, Status status) {
   if (!transfer.in_place) extents_.release(transfer.extent);
   transfer.in_place = false;
   drop_extent(block);
-  const bool again = status == Status::kIoError && ++transfer.attempts < kAttemptsMax && !block.rescue;
+  const bool again = status == Status::kIoError && ++transfer.attempts < kAttemptsMax && (!block.rescue || block.owed);
   transfer.extent = again ? take_extent(Tier::kFlash) : ExtentIndex::none();
   if (transfer.extent.valid()) {
     ++in_lane(transfer);
@@ -224,6 +242,7 @@ void Engine::evict_failed(std::uint32_t token, Status status) {
   transfers_.remove(token);
   if (!block.rescue) --evicting_;
   block.rescue = false;
+  if (block.owed) pay(ended.block, ExtentIndex::none());
   attach(ended.block, ended.frame);
 }
 
@@ -261,25 +280,6 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   drop_extent(table_[ended.block]);
   table_[ended.block].awaited = false;
   memory_.fail(ended.block);
-}
-
-bool Engine::flush(std::uint32_t& cursor) {
-  for (; cursor < table_.frames_max(); ++cursor) {
-    const BlockIndex index = table_.block_of(FrameIndex(cursor));
-    if (index.valid()) let_go(index);
-    if (!index.valid() || table_[index].state != BlockState::kResident || table_[index].live == 0) continue;
-    if (transfers_.full() || !start_clean(index)) return false;
-  }
-  return transfers_.in_flight() == 0;
-}
-
-void Engine::give_up_flush(std::uint32_t cursor) {
-  for (; cursor < table_.frames_max(); ++cursor) {
-    const BlockIndex index = table_.block_of(FrameIndex(cursor));
-    if (!index.valid()) continue;
-    let_go(index);
-    if (table_[index].state == BlockState::kResident) drop_extent(table_[index]);
-  }
 }
 
 }  // namespace ebb

@@ -25,11 +25,14 @@ class SpaceMemory : public BackingMemory, public FaultSource {
   // had. Under the runtime's lock.
   virtual Adoption* adoption(std::string& reason) = 0;
 
-  // Around fork(), by the forking thread, in parent and child.
-  virtual void before_fork() = 0;
+  // Around fork(), by the forking thread. `stay`: resident blocks that detach() has refused to move; a child gets what
+  // is in them by copy-on-write, where they are. after_fork(): in the parent.
+  virtual void before_fork(std::span<const BlockIndex> stay) = 0;
   virtual void after_fork() = 0;
-  // In a forked child, by its only thread, before anything touches the space.
+  // In a forked child, by its only thread, before anything touches the space. Where that fails, or nobody can serve its
+  // faults (close_child), a touch fails.
   virtual Status enter_child() = 0;
+  virtual void close_child() = 0;
   // In a child: gives an absent block this content (empty: zeros) and wakes who waits.
   virtual void place(BlockIndex block, std::span<const std::byte> content) = 0;
 };

@@ -413,12 +413,20 @@ void Core::apply_limit() {
   policy_.budget(config_.block_bytes, frames_.limit());
 }
 
+void Core::pump() {
+  engine_.pump();
+  // What there is no room for is not kept for a child, and comes back.
+  if (engine_.frozen() == 0 || engine_.in_flight() > 0 || extents_wanted() > 0) return;
+  engine_.give_up_frozen();
+  engine_.pump();
+}
+
 std::vector<ExtentIndex> Core::snapshot() {
   std::vector<ExtentIndex> extents;
   extents.reserve(extents_.used());
   for (std::uint32_t i = 0; i < table_.size() && extents.size() < extents_.used(); ++i) {
     const Block& block = table_[BlockIndex(i)];
-    if (!block.extent.valid()) continue;
+    if (!block.extent.valid() || block.owed) continue;
     extents_.retain(block.extent);
     extents.push_back(block.extent);
   }

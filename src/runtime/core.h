@@ -120,7 +120,7 @@ class Core {
 
   void fault(BlockIndex block);
   void complete(const FlashCompletion& completion) { engine_.complete(completion); }
-  void pump() { engine_.pump(); }
+  void pump();
   std::size_t take_requests(std::span<FlashRequest> requests) { return engine_.take_requests(requests); }
   // Whether the driver has something to do: take_requests() or extents_wanted().
   bool has_work() const { return engine_.has_requests() || extents_wanted() > 0; }
@@ -147,10 +147,11 @@ class Core {
   std::uint32_t frames_limit() const { return frames_.limit(); }
   bool over_budget() const { return frames_.over(); }
 
-  // Snapshot for a child process: flush() until true, then snapshot() keeps every block's copy on flash as it is until
-  // release_snapshot().
-  bool flush(std::uint32_t& cursor) { return engine_.flush(cursor); }
+  // For a child process: Engine::freeze() first, then snapshot() keeps the copies below of all other blocks as they are
+  // until release_snapshot(). Those of frozen blocks come with Engine::written(); retain() keeps one for a second
+  // child.
   std::vector<ExtentIndex> snapshot();
+  void retain(ExtentIndex extent) { extents_.retain(extent); }
   void release_snapshot(std::span<const ExtentIndex> extents);
 
   Engine& engine() { return engine_; }

@@ -1,5 +1,5 @@
 // ManagedRuntime: the program's side: allocation, launches, waiting, statistics. Threads: managed_runtime_threads.cc;
-// fork: managed_runtime_fork.cc.
+// fork: fork/.
 #include "runtime/managed_runtime.h"
 
 #include <malloc.h>
@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/internal_thread.h"
 #include "plan/machine.h"
 #include "trace/writer.h"
 
@@ -42,25 +43,40 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       recorder_(parts.recorder),
       core_(parts.config, *memory_, std::move(parts.policy)),
       cache_(space_bytes_, cached_bytes_max(options.memory)),
-      small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))) {
+      small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))),
+      starvation_(static_cast<std::uint64_t>(parts.starved_max.count())) {
   stats_file_.open(options.stats_path, policy(), description());
   register_for_fork();
-  mover_ = std::thread([this] { move_loop(); });
-  fault_thread_ = std::thread([this] { fault_loop(); });
+  if (start_internal_thread(
+          "ebb-mover", [this] { move_loop(); }, mover_) == Status::kOk &&
+      start_internal_thread(
+          "ebb-faults", [this] { fault_loop(); }, fault_thread_) == Status::kOk) {
+    return;
+  }
+  unregister_for_fork();
+  stop_threads();
+  throw Error(Status::kUnsupported,
+              "memory cannot be managed without two threads, which the system refuses: lift "
+              "ulimit -u, or the limit on tasks of the container");
 }
 
 ManagedRuntime::~ManagedRuntime() {
+  if (!child_) finish_forks();
   if (!child_) release_all();
   unregister_for_fork();
+  stop_threads();
+  if (!child_) tell_core();
+  if (recorder_ != nullptr && !child_) write_recording();
+  for (const Snapshot& snapshot : snapshots_) ::close(snapshot.pipe);
+  if (child_) flash_.abandon();
+}
+
+void ManagedRuntime::stop_threads() {
   stopping_ = true;
   flash_.wake();
   memory_->interrupt();
   if (mover_.joinable()) mover_.join();
   if (fault_thread_.joinable()) fault_thread_.join();
-  if (!child_) tell_core();
-  if (recorder_ != nullptr && !child_) write_recording();
-  for (const Snapshot& snapshot : snapshots_) ::close(snapshot.pipe);
-  if (child_) flash_.abandon();
 }
 
 bool ManagedRuntime::manages(const void* data) const noexcept {

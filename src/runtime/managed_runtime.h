@@ -4,14 +4,14 @@
 // submits to flash, hashes, and takes completions. One mutex guards the core; it is held for microseconds, never while
 // touching the space, hashing or waiting. Lock order: mutex_, then malloc's. The fault thread never allocates.
 //
-// fork(): before it, every block is written to flash and a snapshot of the extents is kept (before_fork); the child
-// gets an empty space and reads its blocks from the snapshot, in its own memory (child_*); a pipe tells when the child
-// and its descendants are gone, and the snapshot with them.
+// fork(): before it, everything in memory is taken home (before_fork) and comes back as it has been written for the
+// child; the child gets an empty space and reads its blocks from flash, in its own memory (child_*), where a board
+// tells it what has been written since; a pipe tells when the child and its descendants are gone (docs/design/0003).
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,14 +19,17 @@
 #include <thread>
 #include <vector>
 
+#include "base/ordered_mutex.h"
 #include "ebb/runtime.h"
 #include "move/checked_flash.h"
 #include "plan/recorder.h"
 #include "port/space_memory.h"
 #include "runtime/cache/range_cache.h"
 #include "runtime/core.h"
-#include "runtime/flash_pace.h"
-#include "runtime/stall_clock.h"
+#include "runtime/fork/fork_board.h"
+#include "runtime/pace/flash_pace.h"
+#include "runtime/pace/stall_clock.h"
+#include "runtime/pace/starvation_clock.h"
 #include "runtime/stats_file.h"
 
 namespace ebb {
@@ -41,6 +44,7 @@ class ManagedRuntime final : public Runtime {
     Recorder* recorder = nullptr;  // the same policy, if it records
     std::string flash_description;
     std::string flash_directory;
+    std::chrono::nanoseconds starved_max = std::chrono::seconds(5);  // then a fault that nothing can serve fails
   };
   ManagedRuntime(const Options& options, Parts parts);
   ~ManagedRuntime() override;
@@ -71,12 +75,16 @@ class ManagedRuntime final : public Runtime {
   void before_fork();
   void after_fork_parent();
   void after_fork_child();
+  // As the process ends: waits until the children of its runtimes have what they are owed. Takes no lock, because it
+  // may be called in a signal handler.
+  static void before_end_of_process();
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<OrderedMutex<Rank::kRuntime>>;
   struct Snapshot {
-    int pipe;  // end of file: the child and its descendants are gone
+    int pipe = -1;  // end of file: the child and its descendants are gone
     std::vector<ExtentIndex> extents;
+    std::unique_ptr<ForkBoard> board;
   };
   struct Adopted {
     std::span<std::byte> given;  // of which these blocks
@@ -88,12 +96,15 @@ class ManagedRuntime final : public Runtime {
   };
   static constexpr std::size_t kFaultsMax = 64;  // faulting blocks whose stall is timed at once
 
+  void stop_threads();
   void move_loop();
   void fault_loop();
   void serve_faults(std::span<const BlockIndex> blocks);
   void settle_faults();
   Lock lock_for_faults();
+  void close_forming();
   void child_fault_loop();
+  void serve_child(BlockIndex index, std::span<std::byte> buffer);
   void after_change();
   void register_for_fork();
   void unregister_for_fork();
@@ -127,6 +138,9 @@ class ManagedRuntime final : public Runtime {
   void grow_flash(Lock& lock);
   void report_lost();
   void release_ended_snapshots();
+  void settle_written();
+  void finish_forks();
+  void count_owed();
   void publish();
   void write_recording() noexcept;
   Trace::Origin origin() const;
@@ -151,9 +165,9 @@ class ManagedRuntime final : public Runtime {
   std::byte* base_;
   std::size_t space_bytes_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // something arrived, left or failed
-  Recorder* recorder_;               // owned by the core; null if nothing is recorded
+  mutable OrderedMutex<Rank::kRuntime> mutex_;
+  OrderedCondition changed_;  // something arrived, left or failed
+  Recorder* recorder_;        // owned by the core; null if nothing is recorded
   Core core_;
   mutable RangeCache cache_;
   std::uint64_t calm_ = 0, calm_needed_ = 0;
@@ -168,18 +182,19 @@ class ManagedRuntime final : public Runtime {
   std::uint64_t steps_ = 0;
   std::uint64_t last_step_ns_ = 0;
   std::uint64_t last_launch_ns_ = 0;  // when the launch announced last had its blocks
-  std::uint64_t starved_since_ns_ = 0;
+  StarvationClock starvation_;
   std::uint64_t held_blocks_ = 0;  // counted once for each who holds them
   std::uint64_t lost_reported_ = 0;
   std::uint64_t peak_resident_bytes_ = 0;
   std::vector<Snapshot> snapshots_;
   Snapshot forming_{};  // between before_fork and after_fork
   int child_pipe_ = -1;
+  std::uint32_t owed_counted_ = 0;  // blocks that children are owed, as the process knows
 
   // Memory adopted: the list changes under mutex_ and adopted_mutex_ and is read under either; an entry lives at least
-  // while it is busy, which takes adopting_ to begin. Lock order: adopting_, mutex_, adopted_mutex_.
-  std::mutex adopting_;
-  mutable std::mutex adopted_mutex_;
+  // while it is busy, which takes adopting_ to begin.
+  OrderedMutex<Rank::kAdopting> adopting_;
+  mutable OrderedMutex<Rank::kAdopted> adopted_mutex_;
   std::vector<std::unique_ptr<Adopted>> adopted_;
   std::atomic<std::size_t> adopted_count_{0};
   Adoption* adoption_ = nullptr;

@@ -31,9 +31,11 @@ void ManagedRuntime::tell_core() {
 // Lock held; never allocates.
 void ManagedRuntime::pump() {
   core_.pump();
-  if (!core_.short_of_frames()) return;
-  claim_cache();
-  core_.pump();
+  if (core_.short_of_frames()) {
+    claim_cache();
+    core_.pump();
+  }
+  if (!core_.engine().starved().valid()) starvation_.end();
 }
 
 // Everything held is given up, and the cache closed for some time. Lock held; never allocates.

@@ -17,8 +17,6 @@ constexpr std::size_t kPollBatch = 2;
 constexpr std::chrono::milliseconds kIdleWait{200};
 constexpr int kLockTryUs = 5;
 constexpr std::uint64_t kPublishEveryNs = 100'000'000;
-// A fault that finds no block able to leave may be served when somebody unpins a page; after this it never will.
-constexpr std::uint64_t kStarvedMaxNs = 5'000'000'000;
 
 void say(const char* text, int length) {
   if (length <= 0) return;
@@ -52,6 +50,7 @@ void ManagedRuntime::move_loop() {
     lock.lock();
     if (ahead.valid()) core_.end_frame_ahead(ahead, made);
     for (const FlashCompletion& completion : std::span(completions).first(arrived)) core_.complete(completion);
+    settle_written();
     const bool starved = core_.engine().starved().valid();
     if (arrived > 0 || starved || ahead.valid()) {
       pump();
@@ -65,8 +64,8 @@ void ManagedRuntime::move_loop() {
     if (now - published_ns > kPublishEveryNs) {
       published_ns = now;
       publish();
-      release_ended_snapshots();
     }
+    if (!snapshots_.empty() && (core_.engine().owed() > 0 || published_ns == now)) release_ended_snapshots();
   }
   // What was submitted still belongs to the queue, whose destructor waits for it.
   publish();
@@ -128,11 +127,8 @@ ManagedRuntime::Lock ManagedRuntime::lock_for_faults() {
 void ManagedRuntime::settle_faults() {
   const std::uint64_t now = monotonic_ns();
   const BlockIndex starved = core_.engine().starved();
-  if (!starved.valid()) {
-    starved_since_ns_ = 0;
-  } else if (starved_since_ns_ == 0) {
-    starved_since_ns_ = now;
-  } else if (now - starved_since_ns_ > kStarvedMaxNs) {
+  const bool help_comes = core_.extents_wanted() > 0 || core_.making_frame_ahead();
+  if (starvation_.over(now, starved, help_comes)) {
     char text[256];
     say(text, std::snprintf(text, sizeof text,
                             "ebb: out of memory: block %u is needed, and no other can leave: flash is %s. The access "
@@ -140,7 +136,6 @@ void ManagedRuntime::settle_faults() {
                             starved.value(), core_.engine().flash_failing() ? "failing" : "full"));
     core_.engine().fail_starved();
     pump();
-    starved_since_ns_ = 0;
   }
   report_lost();
   for (std::size_t i = 0; i < faulting_count_;) {

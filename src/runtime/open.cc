@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 
+#include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/machine_memory.h"
 #include "drivers/linux/move_memory.h"
@@ -49,6 +50,11 @@ std::string why_no_move(Status status) {
            "container a seccomp profile that allows userfaultfd";
   }
   if (!userfault.can_move()) return "userfaultfd of this kernel has no UFFDIO_MOVE: Linux 6.8 or later is needed";
+  PageMoves moves;
+  if (PageMoves::open(userfault.fd(), moves) != Status::kOk) {
+    return "/proc/self/pagemap cannot be read: there is no /proc, or this process has changed its user since it was "
+           "started (start it anew as that user)";
+  }
   return "userfaultfd cannot watch the space (" + std::string(name(status)) + "): lift ulimit -v, or use less flash " +
          "(EBB_FLASH=DIR:SIZE)";
 }
@@ -158,6 +164,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   parts.memory = open_memory(options, config);
   parts.flash = open_flash(options, std::move(file), kQueueDepth, parts.flash_description);
   parts.flash_directory = options.flash;
+  before_end_of_process(ManagedRuntime::before_end_of_process);
   return std::make_shared<ManagedRuntime>(options, std::move(parts));
 }
 

@@ -272,18 +272,20 @@ void SimDriver::touch_elsewhere(BlockIndex block) {
 }
 
 bool SimDriver::flush() {
-  std::uint32_t cursor = 0;
-  std::uint32_t stuck_turns = 0;
-  for (std::uint32_t turns = 0; !core_.flush(cursor); ++turns) {
+  std::vector<BlockIndex> stay;
+  core_.engine().freeze(stay);
+  pump();
+  for (std::uint32_t turns = 0; core_.engine().owed() > 0; ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
-    pump();
     turn();
-    stuck_turns = idle() ? stuck_turns + 1 : 0;
-    if (stuck_turns <= kStarvedTurnsMax) continue;
-    core_.engine().give_up_flush(cursor);
-    return false;
   }
-  return true;
+  bool complete = stay.empty();
+  for (const Engine::Written& written : core_.engine().written()) {
+    complete = complete && written.extent.valid();
+    if (written.extent.valid()) core_.release_snapshot({&written.extent, 1});
+  }
+  core_.engine().forget_written();
+  return complete;
 }
 
 void SimDriver::settle() {

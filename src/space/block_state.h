@@ -8,7 +8,8 @@
 //      |                   arrived        |            fetch               lost
 //      +----------------------------------+---- freed (from any state) -------+
 //
-// A block that is held back is ready when it has arrived, or when it is detached; a touch makes it resident.
+// A block that is held back is ready when it has arrived, or when it is detached; a touch makes it resident. At a fork
+// all that is in memory becomes evicting, and comes back when it has been written for the child (frozen).
 //
 // Who may touch the frame: resident - the program, at the block's address; evicting - the flash queue reads it at
 // home; fetching - the flash queue writes it at home; ready - nobody; in the other states there is no frame.
@@ -57,7 +58,7 @@ constexpr bool may_become(BlockState from, BlockState to) {
     case kEvicting: return to == kResident || to == kOnFlash;
     case kOnFlash: return to == kFetching || to == kLost;
     case kFetching: return to == kResident || to == kOnFlash || to == kLost || to == kReady;
-    case kReady: return to == kResident;
+    case kReady: return to == kResident || to == kEvicting;
     case kLost: return false;
   }
   return false;

@@ -52,7 +52,8 @@ void PageTable::validate() const {
     if (block.state == BlockState::kOnFlash || block.state == BlockState::kFetching) EBB_CHECK(block.extent.valid());
     if (block.state == BlockState::kUntouched || block.state == BlockState::kLost) EBB_CHECK(!block.extent.valid());
     if (block.outside) EBB_CHECK(block.state == BlockState::kUntouched);
-    if (block.rescue) EBB_CHECK(block.state == BlockState::kEvicting);
+    if (block.rescue || block.owed) EBB_CHECK(block.state == BlockState::kEvicting);
+    if (block.frozen) EBB_CHECK(block.owed && block.rescue);
   }
   std::uint32_t owned = 0;
   for (const BlockIndex owner : frames_) owned += owner.valid() ? 1 : 0;

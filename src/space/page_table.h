@@ -31,6 +31,9 @@ struct Block {            // all bits zero: an untouched block
   bool held = false;        // kFetching: to become ready, not resident, unless awaited
   bool awaited = false;     // absent: a thread has touched it and waits
   bool rescue = false;      // kEvicting: wanted back, the frame returns when the write is over
+  bool owed = false;        // kEvicting: a forked child is owed the content, so the write must happen
+  bool frozen = false;      // kEvicting, owed: its write has not begun
+  bool hurried = false;     // frozen: comes before those that nobody waits for
   bool outside = false;     // kUntouched: stands for memory that is not under the budget, and may have no frame
   bool prefetched = false;  // kFetching or kResident: arrived before anything asked for it
 };

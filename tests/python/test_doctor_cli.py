@@ -16,9 +16,9 @@ def test_doctor_json(box):
     found = json.loads(result.stdout)
     assert result.returncode == (0 if found["can_run"] else 1)
     checks = {check["id"]: check for check in found["checks"]}
-    expected = {"kernel", "userfaultfd", "uffdio_move", "huge_pages", "max_map_count", "io_uring", "flash_directory"}
-    expected |= {"flash_space", "flash_features", "memory", "processor", "swap", "memlock", "trial", "opencl",
-                 "cuda", "pinned_memory", "gpudirect_storage", "python"}
+    expected = {"kernel", "userfaultfd", "system_calls", "uffdio_move", "huge_pages", "max_map_count", "io_uring"}
+    expected |= {"flash_directory", "flash_space", "flash_features", "memory", "processor", "swap", "memlock", "trial",
+                 "opencl", "cuda", "pinned_memory", "gpudirect_storage", "python"}
     assert expected == set(checks)
     for check in checks.values():
         assert check["verdict"] in ("good", "warning", "blocking") and check["found"]

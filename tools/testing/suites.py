@@ -20,10 +20,11 @@ BUILD_LIMIT_S = 3600
 CTEST_LIMIT_S = 3600
 CTEST_TEST_LIMIT_S = 120
 INTERRUPT_LIMIT_S = 20
+FUZZ_RUNS = 1000  # of each; ctest's fixed ones are a fifth
+FUZZ_LIMIT_S = 900
+FUZZ_SKIPPED = 77
+HOSTILE_EXTRA_S = 900  # to begin with, and for the last run to end or hang
 PYTEST_WORKERS_MAX = 4  # each starts programs of its own, with threads and gigabytes
-RUN_AGAIN_MAX = 8  # more failures than these are no coincidence
-# What a sanitizer found once is a bug, however rarely it shows.
-FINDING = re.compile(r"(ERROR: (Address|Leak)|WARNING: Thread)Sanitizer|: runtime error: ")
 
 
 @dataclasses.dataclass
@@ -31,34 +32,20 @@ class Result:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    left_out: int = 0  # tests that exist, and were not asked for
     output: str = ""
     failures: list = dataclasses.field(default_factory=list)  # names
-    unsteady: list = dataclasses.field(default_factory=list)  # names of those that failed, and passed when run again
     reasons: collections.Counter = dataclasses.field(default_factory=collections.Counter)  # of skips
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.left_out += other.left_out
 
     def fail(self, name):
         self.failed += 1
         self.failures.append(name)
-
-    def worth_another_run(self):
-        return 0 < self.failed <= RUN_AGAIN_MAX and not FINDING.search(self.output)
-
-    def settle(self, again):
-        """Takes the second run of what failed in this one: what passes there counts as passed, and is named."""
-        settled = [name for name in self.failures if name not in again.failures]
-        if again.passed + again.failed + again.skipped != len(self.failures) or len(settled) != again.passed:
-            return  # the second run is not about the same tests: the first one stands
-        self.failures = again.failures
-        self.passed += again.passed
-        self.failed -= again.passed
-        self.unsteady = settled
-        if again.failed:
-            self.output = again.output
 
 
 def run(argv, limit_s, environment=None):
@@ -148,16 +135,11 @@ class Ctest:
             result.reasons[reason] += 1
             return result
         junit = scratch / f"{self.preset}.xml"
-        command = [*launcher, "ctest", "--preset", self.preset, "--timeout", CTEST_TEST_LIMIT_S,
-                   "--output-junit", junit]
-        code, output = run([*command, "-j", jobs], CTEST_LIMIT_S)
+        code, output = run([*launcher, "ctest", "--preset", self.preset, "--timeout", CTEST_TEST_LIMIT_S,
+                            "--output-junit", junit, "-j", jobs], CTEST_LIMIT_S)
         if junit.is_file() and not any(xml.etree.ElementTree.parse(junit).getroot().iter("testcase")):
             result.reasons["no tests are built"] += 1
-        finish(result, code, output, junit, self.name)
-        if code is not None and result.worth_another_run():
-            code, output = run([*command, "--rerun-failed"], CTEST_LIMIT_S)  # alone: a busy machine is the usual cause
-            result.settle(finish(Result(), code, output, junit, self.name))
-        return result
+        return finish(result, code, output, junit, self.name)
 
     def _launcher(self, scratch):
         """What a sanitized program has to be started with here, and why it cannot be, if so.
@@ -201,26 +183,72 @@ class Tidy:
         return result
 
 
-class Pytest:
-    """One folder of Python tests, shared out to as many processes as there are processors."""
+class Fuzzers:
+    """The fuzzers of the release build from a seed of this run's own; ctest has had them from a fixed one."""
 
-    def __init__(self, name, folder, limit_s, fast):
-        self.name, self.folder, self.limit_s, self.fast = name, folder, limit_s, fast
+    def __init__(self, seed):
+        self.seed = seed
+        self.name = f"C++ fuzzers from a fresh seed ({seed})"
+
+    def run(self, _scratch, _jobs):
+        result = Result()
+        for program in sorted(pathlib.Path("build/release/tests").glob("*_fuzz")):
+            command = [program, "--seed", self.seed, "--runs", FUZZ_RUNS]
+            code, output = run(command, FUZZ_LIMIT_S)
+            if code == FUZZ_SKIPPED:
+                result.skipped += 1
+                result.reasons[f"{program.name}: {output.strip()}"] += 1
+            elif code == 0:
+                result.passed += 1
+            else:
+                result.output += output
+                result.fail(" ".join(map(str, command)))  # which is the way to have it again
+        if not result.passed + result.failed + result.skipped:
+            result.fail("no fuzzer is built")
+        return result
+
+
+class Hostile:
+    """tools/hostile; each of its runs is a test. As root on all it can do, else on what an ordinary user can."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.name = f"Training on a hostile kernel, {seconds} s"
+
+    def run(self, _scratch, _jobs):
+        command = [sys.executable, "tools/hostile", "--seconds", self.seconds]
+        code, output = run(command + ["--change-settings"] * (os.geteuid() == 0), self.seconds + HOSTILE_EXTRA_S)
+        result = Result(output=output)
+        found = re.search(r"^(\d+) runs, (\d+) aborts, (\d+) hangs, (\d+) wrong", output, re.MULTILINE)
+        runs, *bad = map(int, found.groups()) if found else (0, 0)
+        for line in re.findall(r"^(?:aborts|hangs|wrong): .+", output, re.MULTILINE):
+            result.fail(line)
+        result.passed = runs - sum(bad)
+        for name, why in re.findall(r"^(.+?) +not here: (.+)", output, re.MULTILINE):
+            result.skipped += 1
+            result.reasons[f"{name}: {why}"] += 1
+        if code != 0 and not result.failed:
+            result.fail(f"tools/hostile: {'ran out of time' if code is None else f'exit code {code}'}")
+        return result
+
+
+class Pytest:
+    """One folder of Python tests, or some files of it, shared out to as many processes as there are processors."""
+
+    def __init__(self, name, folder, limit_s, rest=None, files=(), environment=None):
+        self.name, self.folder, self.limit_s, self.files = name, folder, limit_s, files
+        self.options = ["--rest", rest] if rest else []
+        self.environment = environment or {}
 
     def run(self, scratch, jobs):
-        name = self.folder.replace("/", "-")
-        junit = scratch / f"{name}.xml"
-        command = [sys.executable, "-m", "pytest", self.folder, "-q", "-rs", "--junit-xml", junit,
-                   *(["-m", "not slow"] if self.fast else []), "-o", f"cache_dir={scratch / name}",
-                   "-o", "faulthandler_timeout=600"]
-        # Idle OpenMP workers of one process would spin on the core that another needs.
-        environment = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "PASSIVE",
+        junit = scratch / f"{self.name.replace(' ', '-')}.xml"
+        tests = [f"{self.folder}/{file}" for file in self.files] or [self.folder]
+        command = [sys.executable, "-m", "pytest", *tests, "-q", "-rs", "--junit-xml", junit, *self.options,
+                   "-n", min(jobs, PYTEST_WORKERS_MAX), "--dist", "worksteal"]
+        environment = {"PYTHONDONTWRITEBYTECODE": "1", **self.environment,
                        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
-        shared = ["-n", min(jobs, PYTEST_WORKERS_MAX), "--dist", "worksteal"]
-        code, output = run([*command, *shared], self.limit_s, environment)
+        code, output = run(command, self.limit_s, environment)
         result = finish(Result(), code, output, junit, self.name)
-        if code is not None and result.worth_another_run():  # alone: a busy machine is the usual cause
-            command += ["--last-failed", "--last-failed-no-failures", "none"]
-            code, output = run(command, self.limit_s, environment)
-            result.settle(finish(Result(), code, output, junit, self.name))
+        if found := re.search(r"^left out: (\d+) ", output, re.MULTILINE):
+            result.left_out = int(found.group(1))
         return result

@@ -18,7 +18,8 @@ FOLDER_MAX = 12
 README_MAX = 30
 CODE = {".cc", ".h", ".py"}
 DETERMINISTIC = ("src/base/", "src/space/", "src/alloc/", "src/plan/", "src/move/", "src/sim/")
-WORLD = ("src/base/clock.h",)
+WORLD = ("src/base/clock.h", "src/base/internal_thread.h", "src/base/internal_thread.cc",
+         "src/base/ordered_mutex.h")
 OTHER_WITH_README = ("cli", "adapters/torch", "tests", "bench", "tools")
 
 # What makes two runs of one seed differ, or has no place in a library; and what to use.
@@ -30,6 +31,9 @@ BANNED = [
      DETERMINISTIC, True),
     (r"\bstd::(jthread|thread|mutex|shared_mutex|recursive_mutex|condition_variable|async)\b",
      "threads and locks live in runtime/ and drivers/", DETERMINISTIC, True),
+    (r"(?<![\w:])::(mmap|munmap|mremap|madvise|mprotect)\s*\(",
+     "libebb_calls.so refuses it to managed memory: own:: of drivers/linux/calls/own_mapping.h",
+     tuple(f"src/drivers/linux/{name}" for name in ("move_memory", "page_moves", "remap_memory", "userfault")), False),
     (r"\bunordered_(multi)?(map|set)\b", "its order is not defined: use std::map, std::set or a sorted vector",
      ("src/space/", "src/plan/", "src/move/"), False),
     (r"(?<![\w.>])(std::)?(f|v|vf|d)?printf\s*\(|\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?f?puts\s*\(",

@@ -5,11 +5,10 @@
 #include <ATen/core/function_schema.h>
 
 #include <algorithm>
-#include <mutex>
-#include <sstream>
+#include <array>
 #include <string>
-#include <unordered_map>
-#include <vector>
+
+#include "operator_table.h"
 
 namespace ebb::torch_adapter {
 namespace {
@@ -19,6 +18,76 @@ bool is_list(const c10::IValue& value) { return value.isTensorList() || value.is
 // As collectives have them.
 bool is_list_of_lists(const c10::IValue& value) {
   return value.isList() && !is_list(value) && !value.toListRef().empty() && is_list(value.toListRef()[0]);
+}
+
+constinit OperatorTable g_written;
+constinit OperatorTable g_looks_at_content;
+
+constexpr std::array kLookAtNoContent{"_reshape_alias",
+                                      "_unsafe_view",
+                                      "alias",
+                                      "as_strided",
+                                      "as_strided_",
+                                      "chunk",
+                                      "contiguous",
+                                      "detach",
+                                      "detach_",
+                                      "diagonal",
+                                      "empty_like",
+                                      "expand",
+                                      "expand_as",
+                                      "flatten",
+                                      "full_like",
+                                      "lift_fresh",
+                                      "movedim",
+                                      "narrow",
+                                      "new_empty",
+                                      "new_empty_strided",
+                                      "new_full",
+                                      "new_ones",
+                                      "new_zeros",
+                                      "ones_like",
+                                      "permute",
+                                      "rand_like",
+                                      "randn_like",
+                                      "requires_grad_",
+                                      "reshape",
+                                      "reshape_as",
+                                      "resize_",
+                                      "resolve_conj",
+                                      "resolve_neg",
+                                      "select",
+                                      "slice",
+                                      "split",
+                                      "split_with_sizes",
+                                      "squeeze",
+                                      "squeeze_",
+                                      "swapaxes",
+                                      "t",
+                                      "t_",
+                                      "tensor_split",
+                                      "to",
+                                      "transpose",
+                                      "transpose_",
+                                      "unbind",
+                                      "unflatten",
+                                      "unfold",
+                                      "unsqueeze",
+                                      "unsqueeze_",
+                                      "view",
+                                      "view_as",
+                                      "zeros_like"};
+
+std::uint64_t written_by_schema(const at::RecordFunction& function) {
+  const auto schema = function.operator_schema();
+  if (!schema.has_value()) return 0;
+  const auto& arguments = schema->arguments();
+  std::uint64_t written = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), OperatorTable::kValueBits); ++i) {
+    const auto* alias = arguments[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) written |= std::uint64_t{1} << i;
+  }
+  return written;
 }
 
 }  // namespace
@@ -69,36 +138,17 @@ void for_each_tensor(Arguments arguments, EachTensor each) {
 }
 
 std::uint64_t written_arguments(Runtime& runtime, const at::RecordFunction& function, std::uint64_t op) {
-  static std::mutex mutex;
-  static std::unordered_map<std::uint64_t, std::uint64_t> known;
-  const std::lock_guard lock(mutex);
-  const auto [found, added] = known.emplace(op, 0);
-  if (!added) return found->second;
-  if (runtime.recording()) runtime.name_op(op, function.name());
-  if (const auto schema = function.operator_schema(); schema.has_value()) {
-    const auto& arguments = schema->arguments();
-    for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {
-      const auto* alias = arguments[i].alias_info();
-      if (alias != nullptr && alias->isWrite()) found->second |= std::uint64_t{1} << i;
-    }
-  }
-  return found->second;
+  return g_written.get(op, [&] {
+    if (runtime.recording()) runtime.name_op(op, function.name());
+    return written_by_schema(function);
+  });
 }
 
 bool looks_at_content(std::uint64_t op) {
-  static const std::vector<std::uint64_t> others = [] {
-    std::istringstream names(
-        "_reshape_alias _unsafe_view alias as_strided as_strided_ chunk contiguous detach detach_ diagonal empty_like "
-        "expand expand_as flatten full_like lift_fresh movedim narrow new_empty new_empty_strided new_full new_ones "
-        "new_zeros ones_like permute rand_like randn_like requires_grad_ reshape reshape_as resize_ resolve_conj "
-        "resolve_neg select slice split split_with_sizes squeeze squeeze_ swapaxes t t_ tensor_split to transpose "
-        "transpose_ unbind unflatten unfold unsqueeze unsqueeze_ view view_as zeros_like");
-    std::vector<std::uint64_t> hashes;
-    for (std::string name; names >> name;) hashes.push_back(op_of("aten::" + name));
-    std::sort(hashes.begin(), hashes.end());
-    return hashes;
-  }();
-  return !std::binary_search(others.begin(), others.end(), op);
+  return g_looks_at_content.get(op, [op] {
+    return std::none_of(kLookAtNoContent.begin(), kLookAtNoContent.end(),
+                        [op](const char* name) { return op_of(std::string("aten::") + name) == op; });
+  }) != 0;
 }
 
 }  // namespace ebb::torch_adapter

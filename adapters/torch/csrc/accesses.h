@@ -25,11 +25,11 @@ using Arguments = c10::ArrayRef<const c10::IValue>;
 using EachTensor = c10::function_ref<void(const at::Tensor& tensor, std::uint32_t group, std::size_t argument)>;
 void for_each_tensor(Arguments arguments, EachTensor each);
 
-// Which arguments of an operator its schema says are written (a bit each): for recordings, and for plans that write out
-// what is not going to change. Asked once for each operator, because a schema is slow to come by.
+// Which arguments of an operator its schema says are written (a bit each of the first 63): for recordings, and for
+// plans that write out what is not going to change. Asked once for each operator, because a schema is slow to come by.
 std::uint64_t written_arguments(Runtime& runtime, const at::RecordFunction& function, std::uint64_t op);
 inline bool is_written(std::uint64_t written, std::size_t argument) {
-  return argument < 64 && ((written >> argument) & 1) != 0;
+  return argument < 63 && ((written >> argument) & 1) != 0;
 }
 
 // False of operators that look at no content: views, what only takes the shape of its argument, and what is made of

@@ -1,10 +1,10 @@
 """Child: the program that every test runs in a process of its own, stock or managed.
 
-    python child.py '{"target": "workloads:run", "arguments": {…}, "options": {…} or null}'
+    python child.py '{"target": "workloads:run", "arguments": {…}, "options": {…} or null, "limits": {"AS": bytes}}'
     python child.py --serve FD          forks such a child for every request that comes in (forking.py)
 
-Imports the module, enables Ebbtide first if there are options (on the device without a GPU, soft_device, if they are
-named so), calls the function and prints one JSON object:
+Imports the module, sets the limits, if any, enables Ebbtide if there are options (on the device without a GPU,
+soft_device, if they are named so), calls the function and prints one JSON object:
 `result`, `seconds`, and when managed `stats`. A function may print objects of its own on the way (`emit`). Errors are
 left to Python: traceback and exit code as in any program.
 """
@@ -13,6 +13,7 @@ import atexit
 import importlib
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ import forking
 # What the first step of a training would import, too.
 PRELOADED = ("torch", "torch._dynamo", "torchvision", "transformers.models.gpt2.modeling_gpt2",
              "transformers.models.bert.modeling_bert", "transformers.models.vit.modeling_vit", "workloads", "scenarios",
-             "device_workloads", "device_scenarios")
+             "device_workloads", "device_scenarios", "hostile_workloads")
 
 
 def emit(**record):
@@ -42,6 +43,8 @@ def main():
     else:
         request = json.loads(sys.argv[1])
     options = request["options"]
+    for name, limit in request.get("limits", {}).items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
     ebbtide = soft_device = None
     if options is not None:
         import ebbtide

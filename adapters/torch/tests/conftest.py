@@ -1,31 +1,68 @@
-"""Fixtures and the two speeds of these tests.
+"""Fixtures, and which of these tests run.
 
-`pytest adapters/torch/tests` runs the default set, some minutes; `pytest -m slow …` the exhaustive ones. A test of
-managed tensors fails, not skips, while the extension is not built: a suite that skips everything looks green.
+`pytest adapters/torch/tests` runs the default set, some minutes, and says how many slow tests it left out; `--rest all`
+runs those too, `--rest 1/3` one third of them, `-m slow` them alone. $EBB_TEST_RUNG=user or remap puts all on that rung
+(rungs.py). A test of managed tensors fails, not skips, while the extension is not built: a suite that skips everything
+looks green.
 """
 
 import os
+import pathlib
 import shutil
 import tempfile
+import zlib
 
 import pytest
 import runner
+import rungs
+
+LEFT_OUT = "left_out"  # in $EBB_TEST_RESULTS: how many; of use where several processes share the tests
+
+
+def pytest_addoption(parser):
+    parser.addoption("--rest", default="none", metavar="none|all|K/N", help="how many of the slow tests run, too")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: exhaustive; runs only when chosen with -m")
+    config.addinivalue_line("markers", "slow: exhaustive; runs only when chosen with --rest or -m")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle workers of one process spin on the core of another
     if not hasattr(config, "workerinput"):  # the process that starts the others, if there are any
         results = tempfile.mkdtemp(prefix="ebb-results-")
         os.environ["EBB_TEST_RESULTS"] = results
         config.add_cleanup(lambda: shutil.rmtree(results, ignore_errors=True))
 
 
+def _chosen(item, rest):
+    if "slow" not in item.keywords or rest == "all":
+        return True
+    if rest == "none":
+        return False
+    part, parts = map(int, rest.split("/"))
+    return zlib.crc32(f"{item.path.name}::{item.name}".encode()) % parts == part % parts
+
+
 def pytest_collection_modifyitems(config, items):
+    if why := rungs.wanted() and rungs.why_not(rungs.wanted()):
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=why))
     if config.option.markexpr:
         return
-    chosen = [item for item in items if "slow" not in item.keywords]
-    config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
-    items[:] = chosen
+    left_out = [item for item in items if not _chosen(item, config.option.rest)]
+    items[:] = [item for item in items if _chosen(item, config.option.rest)]
+    config.hook.pytest_deselected(items=left_out)
+    (pathlib.Path(os.environ["EBB_TEST_RESULTS"]) / LEFT_OUT).write_text(str(len(left_out)), encoding="utf-8")
+
+
+def pytest_terminal_summary(terminalreporter):
+    path = pathlib.Path(os.environ["EBB_TEST_RESULTS"]) / LEFT_OUT
+    if path.exists() and (count := int(path.read_text(encoding="utf-8"))):
+        terminalreporter.write_line(f"left out: {count} slow tests; --rest all runs them")
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    rungs.give(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +76,7 @@ def ebbtide_built():
 def flash(ebbtide_built):
     """A directory on a real file system for flash; empty again at the end, whatever the children did."""
     path = tempfile.mkdtemp(prefix="ebb-tests-", dir=runner.flash_folder())
+    rungs.give(path)
     yield path
     left = list(runner.pathlib.Path(path).iterdir())
     shutil.rmtree(path)

@@ -50,11 +50,11 @@ class Forked:
 
 
 @functools.lru_cache(maxsize=None)
-def connect(script, environment):
-    """The server that runs `script --serve`; started on first use, ended with this process."""
+def connect(command, environment):
+    """The server that runs `command --serve`; started on first use, ended with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        process = subprocess.Popen([sys.executable, script, "--serve", str(theirs.fileno())], env=dict(environment),
+        process = subprocess.Popen([*command, "--serve", str(theirs.fileno())], env=dict(environment),
                                    pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True)
     atexit.register(lambda: (ours.close(), process.wait()))
     return ours

@@ -1,7 +1,8 @@
 """Runner: how a test runs a function in a child process, stock or managed, and compares the two.
 
 Every child has a time limit. Managed children get their options through `ebbtide.enable`, drivers through the
-environment. The processes themselves: bench/training/children.py, forking.py.
+environment, and whoever tells its statistics is asked whether it was served by them (rungs.py). The processes
+themselves: bench/training/children.py, forking.py.
 """
 
 import fcntl
@@ -16,41 +17,62 @@ sys.path.insert(0, str(HERE.parents[2] / "bench" / "training"))
 
 import children  # noqa: E402
 import forking  # noqa: E402
-from children import ChildError, run  # noqa: E402, F401
+import rungs  # noqa: E402
+from children import ChildError  # noqa: E402, F401
 
+# Completes system calls on absent tensors; every child has it, as under `ebb run`.
+CALLS = HERE.parents[2] / "build" / "release" / "calls" / "libebb_calls.so"
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MEASURE_LIMIT_S = 900
 # Modules whose functions run in forked children.
-FORKED = ("workloads", "scenarios", "device_workloads", "device_scenarios")
+FORKED = ("workloads", "scenarios", "device_workloads", "device_scenarios", "hostile_workloads")
 # What a forked child can be told by its environment.
 DRIVERS = {"EBB_MEMORY_DRIVER", "EBB_FLASH_DRIVER", "EBB_DEVICE_STRICT"}
 
 
 def command(target, arguments, options):
     request = {"target": target, "arguments": arguments, "options": options}
-    return [sys.executable, str(HERE / "child.py"), json.dumps(request)]
+    return [*rungs.prefix(), sys.executable, str(HERE / "child.py"), json.dumps(request)]
 
 
 def environment(extra=None):
+    asked = {name: value for name, value in (extra or {}).items() if value != "auto"}
     # Fixed hash seed: tests that walk sets do so in the same order in both children.
-    env = children.environment({"PYTHONHASHSEED": "0", **(extra or {})}, with_adapter=True)
+    env = children.environment({"PYTHONHASHSEED": "0", **rungs.environment(), **asked}, with_adapter=True)
+    env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), str(CALLS)]))
     env.pop("PYTEST_CURRENT_TEST", None)  # of each test another: there is one forking server for an environment
     return env
 
 
-def _start(target, arguments, options, timeout, env):
-    """Forked from a process with torch in it where the test is about tensors alone."""
+def run(argv, *, env, **limits):
+    """children.run(); who tells the statistics of memory and flash must have been served by the drivers of `env`."""
+    child = children.run(argv, env=env, **limits)
+    for stats in child.all("stats"):
+        if not stats["description"].startswith("CUDA "):
+            rungs.check(stats["description"], env)
+    return child
+
+
+def start(target, arguments, options, *, timeout, env=None, limits=None, started=lambda pid: None):
+    """Runs a child to its end, however it ends. `started`: called with its process id if it is a forked one."""
     argv = command(target, arguments, options)
-    start = None
+    fork = None
     if target.split(":")[0] in FORKED and set(env or {}) <= DRIVERS:
-        request = json.loads(argv[-1])
-        start = lambda: forking.Forked(forking.connect(argv[1], tuple(environment().items())), request, env or {})
-    return run(argv, env=environment(env), timeout=timeout, start=start).check()
+        request = {**json.loads(argv[-1]), "limits": limits or {}}
+        server = forking.connect(tuple(argv[:-1]), tuple(environment().items()))
+        asked = {name: value for name, value in (env or {}).items() if value != "auto"}
+
+        def fork():
+            child = forking.Forked(server, request, asked)
+            started(child.pid)
+            return child
+
+    return run(argv, env=environment(env), timeout=timeout, start=fork)
 
 
 def stock(target, *, timeout=120, env=None, **arguments):
     """Runs `target` on stock PyTorch; returns the Child, which has ended with code 0."""
-    return _start(target, arguments, None, timeout, env)
+    return start(target, arguments, None, timeout=timeout, env=env).check()
 
 
 def once(kind, key, make):
@@ -77,7 +99,7 @@ def stock_result(target, *, timeout=120, **arguments):
 def managed(target, options, *, timeout=180, env=None, **arguments):
     """Runs `target` under Ebbtide with `options`; returns the Child, which has ended with code 0."""
     __tracebackhide__ = True
-    return _start(target, arguments, options, timeout, env)
+    return start(target, arguments, options, timeout=timeout, env=env).check()
 
 
 def options(flash, memory, *, block="64KiB", managed_min="1KiB", policy="foresight"):

@@ -6,6 +6,7 @@ import tempfile
 
 import ebbtide
 import numpy as np
+import process_memory
 import torch
 
 MIB = 2**20
@@ -42,11 +43,14 @@ def sum_larger_than_budget(words):
 
 
 def many_arrays(count, words):
+    """Their sums, and the memory of the process before there was one."""
+    ebbtide.adopt(np.zeros(MIB))  # what adopting itself needs
+    before = process_memory.read()["own"]
     arrays = []
     for i in range(count):
         arrays.append(np.full(words, i, dtype=np.int64))
         ebbtide.adopt(arrays[-1])
-    return [int(array.sum()) for array in arrays]
+    return {"sums": [int(array.sum()) for array in arrays], "before": before}
 
 
 def owners_end():

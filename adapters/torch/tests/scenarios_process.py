@@ -4,10 +4,12 @@ Run by child.py, like scenarios.py. Those that use ebbtide's own functions impor
 """
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 
+import process_memory
 import torch
 from child import emit
 from scenarios import COUNT, MIB, WORDS, some_tensors
@@ -92,6 +94,41 @@ def fork_repeatedly():
     stop.set()
     thread.join()
     return [codes, hash_tensors(tensors[:COUNT // 2])]
+
+
+@torch.jit.script
+def _count(tensor: torch.Tensor, times: int):
+    for _ in range(times):  # without the interpreter's lock: nothing but operators
+        tensor.add_(1)
+
+
+def fork_amid_operators(forks=60, limit_s=20):
+    """Forks while other threads run one operator after the other: no child may inherit something of theirs that its
+    own first operator would wait for. How the children ended."""
+    def run():
+        while not stop.is_set():
+            _count(torch.zeros(4), 10**4)
+
+    _count(torch.zeros(4), 10)
+    stop = threading.Event()
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    tensor = torch.zeros(4)
+    ends = set()
+    for _ in range(forks):
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(limit_s)
+            tensor.add_(1)
+            os._exit(0)
+        ends.add(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        if ends != {0}:
+            break
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return sorted(ends)
 
 
 def subprocesses():
@@ -207,14 +244,14 @@ def run_out(mib):
             "again": again}
 
 
-def train_large(steps):
-    """1.5 GiB of parameters, gradients and optimizer state."""
+def train_large(steps, width=2816):
+    """By default 1.5 GiB of parameters, gradients and optimizer state."""
     torch.manual_seed(0)
-    model = torch.nn.Sequential(*(torch.nn.Linear(2816, 2816) for _ in range(12)))
+    model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(12)))
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     bits = []
     for _ in range(steps):
-        loss = model(torch.randn(8, 2816)).square().mean()
+        loss = model(torch.randn(8, width)).square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -222,9 +259,6 @@ def train_large(steps):
     return bits
 
 
-def train_large_and_measure(steps):
-    """The most bytes of memory that the process ever had, from the kernel."""
-    train_large(steps)
-    with open("/proc/self/status", encoding="utf-8") as status:
-        fields = dict(line.split(":", 1) for line in status)
-    return int(fields["VmHWM"].split()[0]) * 1024
+def train_large_and_measure(steps, width=2816):
+    train_large(steps, width)
+    return process_memory.read()

@@ -12,6 +12,7 @@ import time
 
 import pytest
 import runner
+import rungs
 
 MEMORY = 8 * runner.MIB
 DRIVERS = ("auto", "remap")
@@ -45,8 +46,7 @@ def test_tensors_whole(flash, scenario, driver, policy):
     runner.compare(f"scenarios:{scenario}", options, env={"EBB_MEMORY_DRIVER": driver}, timeout=300)
 
 
-@pytest.mark.parametrize("driver", ["auto", pytest.param("remap", marks=pytest.mark.xfail(
-    reason="without userfaultfd a system call on an absent block fails with EFAULT", raises=runner.ChildError))])
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_save_and_load(flash, tmp_path, driver):
     """Also the kernel itself reading and writing tensors, inside read() and write()."""
     compare(flash, "save_and_load", driver=driver, folder=str(tmp_path))
@@ -62,9 +62,7 @@ def test_compile(flash, tmp_path):
     runner.assert_moved(child.find("stats"))
 
 
-@pytest.mark.parametrize("driver", ["auto", pytest.param("remap", marks=pytest.mark.xfail(
-    reason="without userfaultfd faults are signals, and workers of a DataLoader install a SIGSEGV handler of their own",
-    raises=runner.ChildError))])
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_data_loader(flash, driver):
     compare(flash, "data_loader", module="scenarios_process", driver=driver)
 
@@ -73,6 +71,11 @@ def test_data_loader(flash, driver):
 @pytest.mark.parametrize("scenario", ["fork_snapshot", "fork_repeatedly"])
 def test_fork(flash, scenario, driver):
     compare(flash, scenario, module="scenarios_process", driver=driver)
+
+
+def test_fork_amid_operators(flash):
+    child = runner.managed("scenarios_process:fork_amid_operators", runner.options(flash, MEMORY))
+    assert child.find("result") == [0], "a child hung at its first operator"
 
 
 def test_subprocesses(flash):

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "drivers/linux/calls/own_mapping.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -25,6 +26,8 @@ namespace ebb {
 namespace {
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+constexpr std::uint16_t kRefusedMax = 5000;  // touches in a row, of a millisecond or more
+constexpr int kRefusedPauseUs = 1000;
 constexpr int kAbsentFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 // Mappings that the program may still make for itself: libraries, threads, large allocations.
 constexpr std::uint64_t kMapsSpare = 1000;
@@ -51,7 +54,7 @@ FileDescriptor open_memory_file() {
 
 // Puts a mapping without access where, in a child, one of the parent's used to be.
 bool map_absent(const Reservation& range) {
-  return ::mmap(range.data(), range.bytes(), PROT_NONE, kAbsentFlags | MAP_FIXED_NOREPLACE, -1, 0) == range.data();
+  return own::mmap(range.data(), range.bytes(), PROT_NONE, kAbsentFlags | MAP_FIXED_NOREPLACE, -1, 0) == range.data();
 }
 
 }  // namespace
@@ -81,6 +84,8 @@ Status RemapMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uin
     reason = "this process has as many spaces or open files as it can have";
     return status;
   }
+  made->attached_.resize(blocks);
+  made->calls_ = CompletedCalls(made->space_.data(), made->space_.bytes(), true, true);
   memory = std::move(made);
   return Status::kOk;
 }
@@ -91,19 +96,19 @@ Status RemapMemory::map_home(std::uint32_t frames) {
   if (!memory_fd_.valid()) return Status::kUnsupported;
   if (::ftruncate(memory_fd_.get(), static_cast<off_t>(bytes)) != 0) return Status::kNoMemory;
   if (const Status status = Reservation::make(bytes, PROT_NONE, home_); status != Status::kOk) return status;
-  void* const mapped = ::mmap(home_.data(), bytes, kReadWrite, MAP_SHARED | MAP_FIXED, memory_fd_.get(), 0);
+  void* const mapped = own::mmap(home_.data(), bytes, kReadWrite, MAP_SHARED | MAP_FIXED, memory_fd_.get(), 0);
   if (mapped == MAP_FAILED) return Status::kNoMemory;
-  if (::madvise(mapped, bytes, MADV_DONTFORK) != 0) return Status::kUnsupported;
+  if (own::madvise(mapped, bytes, MADV_DONTFORK) != 0) return Status::kUnsupported;
   // Where the system lets shared memory have huge pages, remapping a block is ten times faster. A core has what is
   // attached from the space, and does not need it twice.
-  ::madvise(mapped, bytes, MADV_HUGEPAGE);
-  ::madvise(mapped, bytes, MADV_DONTDUMP);
+  own::madvise(mapped, bytes, MADV_HUGEPAGE);
+  own::madvise(mapped, bytes, MADV_DONTDUMP);
   return Status::kOk;
 }
 
 Status RemapMemory::create(FrameIndex frame) {
   std::byte* const data = home_address(frame);
-  if (::madvise(data, block_bytes_, MADV_POPULATE_WRITE) == 0) return Status::kOk;
+  if (own::madvise(data, block_bytes_, MADV_POPULATE_WRITE) == 0) return Status::kOk;
   if (errno != EINVAL) return Status::kNoMemory;
   // Kernels before 5.14. Reserved first: to touch memory that cannot be had would be SIGBUS.
   const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
@@ -114,34 +119,65 @@ Status RemapMemory::create(FrameIndex frame) {
 
 void RemapMemory::destroy(FrameIndex frame) {
   const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
-  const int result = ::fallocate(memory_fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
-                                 static_cast<off_t>(block_bytes_));
-  EBB_CHECK_EQ(result, 0);
+  // The kernel may be interrupted in it; what stays is no more than memory that the frame will have again.
+  while (::fallocate(memory_fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+                     static_cast<off_t>(block_bytes_)) != 0 &&
+         errno == EINTR) {
+  }
 }
 
 void RemapMemory::attach(FrameIndex frame, BlockIndex block) {
   EBB_CHECK(!child_);
-  const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
-  // Populated, because a page fault for every 4 KiB costs several times more.
-  void* const mapped =
-      ::mmap(address(block), block_bytes_, kReadWrite, MAP_SHARED | MAP_FIXED | MAP_POPULATE, memory_fd_.get(), offset);
-  EBB_CHECK_EQ(mapped, static_cast<void*>(address(block)));
-  EBB_CHECK_EQ(::madvise(mapped, block_bytes_, MADV_DONTFORK), 0);
-  faults_.wake(block);
+  attached_[block.value()] = {frame, map_frame_of(block, frame), 0};
+  faults_.wake(block);  // where it is not mapped, the next touch asks for it again
+}
+
+// A touch of a block that is here.
+void RemapMemory::wake(BlockIndex block) {
+  Attached& attached = attached_[block.value()];
+  if (!attached.frame.valid() || child_) return faults_.wake(block);
+  if (attached.mapped) return faults_.here(block);
+  attached.mapped = map_frame_of(block, attached.frame);
+  if (attached.mapped || ++attached.refused < kRefusedMax) {
+    if (!attached.mapped) ::usleep(kRefusedPauseUs);
+    return faults_.wake(block);
+  }
+  static constexpr char kText[] =
+      "ebb: the system refuses to map a block of memory (vm.max_map_count, ulimit -v, ulimit -l): the access fails "
+      "with "
+      "SIGBUS. Use larger blocks (EBB_BLOCK), or raise what limits it\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+  faults_.fail(block);
 }
 
 Status RemapMemory::detach(BlockIndex block, [[maybe_unused]] FrameIndex frame) {
   EBB_CHECK(!child_);
-  void* const mapped = ::mmap(address(block), block_bytes_, PROT_NONE, kAbsentFlags | MAP_FIXED, -1, 0);
-  EBB_CHECK_EQ(mapped, static_cast<void*>(address(block)));
-  // The same as its absent neighbours, and so one mapping with them.
-  EBB_CHECK_EQ(::madvise(mapped, block_bytes_, MADV_DONTFORK), 0);
+  if (attached_[block.value()].mapped && !map_nothing(block)) return Status::kBusy;
+  attached_[block.value()] = {};
   return Status::kOk;
 }
 
+bool RemapMemory::map_frame_of(BlockIndex block, FrameIndex frame) {
+  const auto offset = static_cast<off_t>(frame.value() * block_bytes_);
+  // Populated, because a page fault for every 4 KiB costs several times more.
+  void* const mapped = own::mmap(address(block), block_bytes_, kReadWrite, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                                 memory_fd_.get(), offset);
+  if (mapped != address(block)) return false;
+  if (own::madvise(mapped, block_bytes_, MADV_DONTFORK) == 0) return true;
+  static_cast<void>(map_nothing(block));  // a child would work on our frames
+  return false;
+}
+
+bool RemapMemory::map_nothing(BlockIndex block) {
+  void* const mapped = own::mmap(address(block), block_bytes_, PROT_NONE, kAbsentFlags | MAP_FIXED, -1, 0);
+  if (mapped != address(block)) return false;
+  // The same as its absent neighbours, and so one mapping with them. Inherited it would be as absent in a child.
+  own::madvise(mapped, block_bytes_, MADV_DONTFORK);
+  return true;
+}
+
 std::string RemapMemory::description() const {
-  return "memfd remapping with a SIGSEGV handler: a system call on an absent block fails with EFAULT; needs no "
-         "privilege";
+  return std::string("memfd remapping with a SIGSEGV handler: ") + calls_.text() + "; needs no privilege";
 }
 
 Adoption* RemapMemory::adoption(std::string& reason) {
@@ -152,8 +188,8 @@ Adoption* RemapMemory::adoption(std::string& reason) {
 Status RemapMemory::enter_child() {
   // The space of a parent is not inherited. That of a child is, with what it holds: a grandchild goes on from there.
   if (!child_) {
-    if (!map_absent(space_) || !map_absent(home_)) return Status::kNoMemory;
     memory_fd_.reset();
+    if (!map_absent(space_) || !map_absent(home_)) return Status::kNoMemory;
     placed_.assign(space_.bytes() / block_bytes_, false);
     child_ = true;
   }
@@ -163,15 +199,16 @@ Status RemapMemory::enter_child() {
 // Two threads may have asked for the block, and the first may have written to it by now: only the first place counts.
 void RemapMemory::place(BlockIndex block, std::span<const std::byte> content) {
   EBB_CHECK(child_);
+  if (content.empty() && std::find(stay_.begin(), stay_.end(), block) != stay_.end()) return fail(block);
   if (!placed_[block.value()]) {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
     std::byte* const target = address(block);
-    void* staged = ::mmap(content.empty() ? target : nullptr, block_bytes_, kReadWrite,
-                          content.empty() ? kFlags | MAP_FIXED : kFlags, -1, 0);
+    void* staged = own::mmap(content.empty() ? target : nullptr, block_bytes_, kReadWrite,
+                             content.empty() ? kFlags | MAP_FIXED : kFlags, -1, 0);
     if (staged != MAP_FAILED && !content.empty()) {
       std::memcpy(staged, content.data(), content.size());
-      void* const moved = ::mremap(staged, block_bytes_, block_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, target);
-      if (moved == MAP_FAILED) ::munmap(staged, block_bytes_);
+      void* const moved = own::mremap(staged, block_bytes_, block_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+      if (moved == MAP_FAILED) own::munmap(staged, block_bytes_);
       staged = moved;
     }
     if (staged == MAP_FAILED) return fail(block);

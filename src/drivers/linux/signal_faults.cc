@@ -12,15 +12,18 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <memory>
 
 #include "base/check.h"
+#include "base/ordered_mutex.h"
+#include "drivers/linux/process/process_map.h"
 #include "drivers/linux/signal_chain.h"
 
 namespace ebb {
 namespace {
 
 // A cell holds a block above and a state below: a slot is settled for the block it was posted for, or not at all.
-enum class SlotState : std::uint64_t { kFree, kPosted, kTaken, kWoken, kFailed };
+enum class SlotState : std::uint64_t { kFree, kPosted, kTaken, kWoken, kHere, kFailed };
 constexpr std::uint64_t cell_of(std::uint32_t block, SlotState state) {
   return std::uint64_t{block} << 32 | static_cast<std::uint64_t>(state);
 }
@@ -61,7 +64,18 @@ namespace {
 
 constinit std::array<SignalFaults::Desk, SignalFaults::kRangesMax> g_desks{};
 void handle(int signal, siginfo_t* info, void* context);
-constinit SignalChain g_chain(SIGSEGV, handle);
+constinit SignalChain g_chain(SIGSEGV, handle, [](const struct sigaction* action, struct sigaction* before) {
+  return g_chain.replace(action, before);
+});
+// Of this process; never destroyed, and left behind where another takes its place, because a handler may look at it.
+constinit std::atomic<const ProcessMap*> g_map{nullptr};
+constinit std::atomic<pid_t> g_map_process{0};
+
+void open_map() {
+  auto map = std::make_unique<ProcessMap>();
+  if (ProcessMap::open(*map) == Status::kOk) g_map.store(map.release());
+  g_map_process.store(::getpid());
+}
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
   return ::syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
@@ -90,14 +104,28 @@ bool jumped_to(std::uintptr_t address, const void* context) {
 #endif
 }
 
+// Whether the mapping lets the thread do what it tried.
+bool permitted(std::uintptr_t address, [[maybe_unused]] const void* context) {
+  const ProcessMap* const map = g_map.load();
+  Mapping mapping;
+  if (map == nullptr) return true;
+  if (!map->find(address, mapping)) return false;
+#if defined(__x86_64__)
+  constexpr long long kWrite = 2;  // of the error code of a page fault
+  const bool writes = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
+#else
+  constexpr bool writes = false;
+#endif
+  return mapping.readable && (mapping.writable || !writes);
+}
+
 // SIGBUS as the kernel raises it for a page it has lost: to the program's handler, and deadly when that is blocked.
 void raise_bus_error(void* address) {
   sigset_t only;
   sigset_t before;
   ::sigemptyset(&only);
   ::sigaddset(&only, SIGBUS);
-  struct sigaction action {};
-  ::sigaction(SIGBUS, nullptr, &action);
+  const struct sigaction action = current_action(SIGBUS);
   ::pthread_sigmask(SIG_BLOCK, nullptr, &before);
   if (!has_handler(action) || ::sigismember(&before, SIGBUS) == 1) restore_default(SIGBUS);
   ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
@@ -117,9 +145,12 @@ void handle(int /*signal*/, siginfo_t* info, void* context) {
   if (desk == nullptr) {
     g_chain.pass_on(info, context);
   } else {
+    EBB_DCHECK(LockOrder::none_held());
     const std::uintptr_t offset = address - desk->begin.load(std::memory_order_relaxed);
     const auto block = static_cast<std::uint32_t>(offset / desk->block_bytes.load(std::memory_order_relaxed));
-    if (desk->wait_for(block) == SlotState::kFailed) raise_bus_error(info->si_addr);
+    const SlotState outcome = desk->wait_for(block);
+    if (outcome == SlotState::kFailed) raise_bus_error(info->si_addr);
+    if (outcome == SlotState::kHere && !permitted(address, context)) g_chain.pass_on(info, context);
   }
   errno = error;
 }
@@ -137,7 +168,7 @@ SlotState SignalFaults::Desk::wait_for(std::uint32_t block) {
   for (;;) {
     const std::uint32_t heard = slot->bell.load();
     const SlotState state = state_of(slot->cell.load());
-    if (state == SlotState::kWoken || state == SlotState::kFailed) {
+    if (state != SlotState::kPosted && state != SlotState::kTaken) {
       slot->cell.store(cell_of(0, SlotState::kFree));
       return state;
     }
@@ -178,6 +209,10 @@ Status SignalFaults::watch(const std::byte* begin, std::size_t bytes, std::size_
     desk_ = &desk;
     // In a child, threads that exist only in the parent may seem to wait here.
     if (desk.process.exchange(::getpid()) != ::getpid()) desk.clear();
+    if (g_map.load() == nullptr || g_map_process.load() != ::getpid()) {
+      g_map.store(nullptr);  // what there is says how another process is mapped
+      open_map();
+    }
     desk.event_fd.store(event_fd);
     desk.interrupted.store(false);
     desk.block_bytes.store(block_bytes);
@@ -203,7 +238,7 @@ std::size_t SignalFaults::next(std::span<BlockIndex> blocks) {
     }
     if (found > 0) return found;
     std::uint64_t count = 0;
-    if (::read(desk_->event_fd.load(), &count, sizeof count) < 0) EBB_CHECK_EQ(errno, EINTR);
+    static_cast<void>(::read(desk_->event_fd.load(), &count, sizeof count));  // interrupted: look again
   }
 }
 
@@ -214,12 +249,20 @@ void SignalFaults::interrupt() {
 
 void SignalFaults::wake(BlockIndex block) { desk_->settle(block, SlotState::kWoken); }
 
+void SignalFaults::here(BlockIndex block) { desk_->settle(block, SlotState::kHere); }
+
 void SignalFaults::fail(BlockIndex block) { desk_->settle(block, SlotState::kFailed); }
 
+void SignalFaults::abandon() { desk_->bytes.store(0); }
+
 Status SignalFaults::enter_child() {
+  // The parent's descriptors make room for the child's, which may have no more of them.
+  ::close(desk_->event_fd.exchange(-1));
+  delete g_map.exchange(nullptr);  // what it says is of the parent; this thread is the only one
   const int event_fd = ::eventfd(0, EFD_CLOEXEC);
   if (event_fd < 0) return Status::kUnsupported;
-  ::close(desk_->event_fd.exchange(event_fd));
+  desk_->event_fd.store(event_fd);
+  open_map();
   desk_->interrupted.store(false);
   desk_->process.store(::getpid());
   desk_->clear();

@@ -5,10 +5,11 @@
 //   1. the handler, on the touching thread, posts the block in a free slot of the range's desk, rings the event
 //      descriptor and waits on the slot's futex;
 //   2. next() takes it;
-//   3. wake() or fail() settles every slot of the block;
+//   3. wake(), here() or fail() settles every slot of the block;
 //   4. the handler frees the slot and returns, and the access is repeated; or it raises SIGBUS.
 // A fault that is posted after its block was attached is taken like any other, and its owner finds the block there and
-// wakes it: nothing is lost.
+// says so, with here(): nothing is lost. Who still may not touch the address then is stopped by a protection that the
+// program has set (mprotect), and the signal is the program's.
 //
 // The handler is installed once, with the first range, and stays: what is not ours goes to the handler there was
 // before. It uses only atomics, write(2) and futex(2) on preallocated slots, and keeps errno. A handler that is
@@ -41,11 +42,14 @@ class SignalFaults {
 
   std::size_t next(std::span<BlockIndex> blocks);
   void interrupt();
-  // Those who wait for the block try again; or get SIGBUS.
+  // Those who wait for the block try again; if the address lets them; or get SIGBUS.
   void wake(BlockIndex block);
+  void here(BlockIndex block);
   void fail(BlockIndex block);
   // In a forked child: forgets the threads of the parent and stops sharing its event descriptor.
   Status enter_child();
+  // In a child that nobody serves: a touch is the program's SIGSEGV.
+  void abandon();
 
   struct Desk;
 

@@ -5,40 +5,15 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/bounded_queue.h"
 #include "base/check.h"
+#include "base/internal_thread.h"
 
 namespace ebb {
-namespace {
-
-// First in, first out, of a fixed size.
-template <typename T>
-class Queue {
- public:
-  explicit Queue(std::size_t capacity) : items_(capacity) {}
-  bool empty() const { return count_ == 0; }
-  void push(const T& item) {
-    EBB_CHECK_LT(count_, items_.size());
-    items_[(first_ + count_++) % items_.size()] = item;
-  }
-  T pop() {
-    EBB_CHECK_LT(0u, count_);
-    const T item = items_[first_];
-    first_ = (first_ + 1) % items_.size();
-    --count_;
-    return item;
-  }
-
- private:
-  std::vector<T> items_;
-  std::size_t first_ = 0;
-  std::size_t count_ = 0;
-};
-
-}  // namespace
 
 struct ThreadFlash::Pool {
   explicit Pool(std::uint32_t size) : depth(size), requests(size), completions(size) {}
@@ -48,8 +23,8 @@ struct ThreadFlash::Pool {
   std::mutex mutex;
   std::condition_variable work_came;    // or the end
   std::condition_variable result_came;  // or a wake-up
-  Queue<RawRequest> requests;
-  Queue<RawCompletion> completions;
+  BoundedQueue<RawRequest> requests;
+  BoundedQueue<RawCompletion> completions;
   std::uint32_t in_flight = 0;
   bool woken = false;
   bool ending = false;
@@ -62,11 +37,13 @@ Status ThreadFlash::make(FlashFile& file, std::uint32_t depth, std::unique_ptr<T
   std::unique_ptr<ThreadFlash> made(new ThreadFlash);
   made->pool_ = std::make_unique<Pool>(depth);
   made->pool_->threads.reserve(kThreads);
-  try {
-    ThreadFlash* const self = made.get();
-    for (std::uint32_t i = 0; i < kThreads; ++i) made->pool_->threads.emplace_back([self] { self->work(); });
-  } catch (const std::system_error&) {
-    if (made->pool_->threads.empty()) return Status::kUnsupported;  // fewer are slower, and as good
+  for (std::uint32_t i = 0; i < kThreads; ++i) {
+    std::thread thread;
+    const Status status = start_internal_thread(
+        "ebb-flash", [self = made.get()] { self->work(); }, thread);
+    if (status != Status::kOk && i == 0) return status;
+    if (status != Status::kOk) break;  // fewer are slower, and as good
+    made->pool_->threads.push_back(std::move(thread));
   }
   made->file_ = std::move(file);
   flash = std::move(made);

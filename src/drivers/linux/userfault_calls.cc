@@ -12,7 +12,8 @@
 namespace ebb::userfault {
 namespace {
 
-// From the kernel's interface, Linux 6.8: the header of Debian 12 is older.
+// From the kernel's interface, Linux 6.6 and 6.8: the header of Debian 12 is older.
+constexpr std::uint64_t kFeaturePoison = 1ull << 14;
 constexpr std::uint64_t kFeatureMove = 1ull << 16;
 constexpr std::uint64_t kMoveAllowHoles = 1ull << 1;
 constexpr int kUserModeOnly = 1;
@@ -20,7 +21,12 @@ struct MoveArgument {
   std::uint64_t to, from, bytes, mode;
   std::int64_t moved;
 };
+struct PoisonArgument {
+  std::uint64_t start, bytes, mode;
+  std::int64_t updated;
+};
 constexpr unsigned long kIoctlMove = _IOWR(UFFDIO, 0x05, MoveArgument);
+constexpr unsigned long kIoctlPoison = _IOWR(UFFDIO, 0x08, PoisonArgument);
 constexpr unsigned long kIoctlNew = _IO(0xAA, 0x00);  // on /dev/userfaultfd
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
@@ -37,6 +43,7 @@ int open_descriptor(bool user_mode_only) {
 }
 
 int handshake(bool user_mode_only, std::uint64_t features, FileDescriptor& fd, std::uint64_t& kernel_has) {
+  fd.reset();  // first: it may be the last one that can be had
   fd = FileDescriptor(open_descriptor(user_mode_only));
   if (!fd.valid()) return errno;
   uffdio_api api{};
@@ -59,8 +66,9 @@ int open(const Wanted& wanted, FileDescriptor& fd, Offered& offered) {
   // The handshake can be done once: what the kernel offers is asked of one descriptor and enabled on another.
   std::uint64_t kernel_has = 0;
   if (const int error = handshake(wanted.user_mode_only, 0, fd, kernel_has); error != 0) return error;
-  offered = {(kernel_has & kFeatureMove) != 0, (kernel_has & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0};
-  std::uint64_t features = kernel_has & (kFeatureMove | UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+  offered = {(kernel_has & kFeatureMove) != 0, (kernel_has & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0,
+             (kernel_has & kFeaturePoison) != 0};
+  std::uint64_t features = kernel_has & (kFeatureMove | kFeaturePoison | UFFD_FEATURE_PAGEFAULT_FLAG_WP);
   if (wanted.events) features |= UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE;
   if (wanted.fork_events) features |= UFFD_FEATURE_EVENT_FORK;
   return handshake(wanted.user_mode_only, features, fd, kernel_has);
@@ -78,8 +86,8 @@ int unwatch(int fd, const void* address, std::size_t bytes) {
   return ::ioctl(fd, UFFDIO_UNREGISTER, &range) == 0 ? 0 : errno;
 }
 
-Moved move(int fd, void* to, const void* from, std::size_t bytes) {
-  MoveArgument argument{address_of(to), address_of(from), bytes, kMoveAllowHoles, 0};
+Moved move(int fd, void* to, const void* from, std::size_t bytes, Holes holes) {
+  MoveArgument argument{address_of(to), address_of(from), bytes, holes == Holes::kAllowed ? kMoveAllowHoles : 0, 0};
   return result_of(::ioctl(fd, kIoctlMove, &argument), argument.moved, bytes);
 }
 
@@ -102,6 +110,11 @@ int protect(int fd, const void* address, std::size_t bytes, bool on) {
   argument.range = {address_of(address), bytes};
   argument.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
   return ::ioctl(fd, UFFDIO_WRITEPROTECT, &argument) == 0 ? 0 : errno;
+}
+
+Moved poison(int fd, const void* address, std::size_t bytes) {
+  PoisonArgument argument{address_of(address), bytes, 0, 0};
+  return result_of(::ioctl(fd, kIoctlPoison, &argument), argument.updated, bytes);
 }
 
 void wake(int fd, const void* address, std::size_t bytes) {

@@ -19,6 +19,7 @@ struct Wanted {
 struct Offered {
   bool move = false;     // Linux 6.8
   bool protect = false;  // writes of present pages can be made to wait
+  bool poison = false;   // Linux 6.6
 };
 // 0, or the errno. Features besides the wanted ones: what the kernel has of those in `offered`.
 int open(const Wanted& wanted, FileDescriptor& fd, Offered& offered);
@@ -31,13 +32,16 @@ struct Moved {
   std::size_t bytes = 0;  // from the beginning
   int error = 0;          // of what follows; EAGAIN also when there is simply more to do
 };
-// Pages that are absent at `from` stay absent at `to`, and count as moved.
-Moved move(int fd, void* to, const void* from, std::size_t bytes);
+// Pages that are absent at `from` stay absent at `to`, and count as moved; or end the move with ENOENT.
+enum class Holes : bool { kRefused, kAllowed };
+Moved move(int fd, void* to, const void* from, std::size_t bytes, Holes holes = Holes::kAllowed);
 // Fills absent pages. EEXIST: the first of what is left is present.
 Moved copy(int fd, void* to, const void* from, std::size_t bytes);
 Moved zero(int fd, void* to, std::size_t bytes);
 // Makes writes of present pages wait, or lets them go on.
 int protect(int fd, const void* address, std::size_t bytes, bool on);
+// Makes touches of absent pages fail with SIGBUS. EEXIST: the first of what is left is present, or fails already.
+Moved poison(int fd, const void* address, std::size_t bytes);
 void wake(int fd, const void* address, std::size_t bytes);
 // Whether every event has been read, and who caused it has gone on. While that is not so, all of the above but watch,
 // unwatch and wake answer EAGAIN.

@@ -2,13 +2,19 @@
 //
 // Buffers are not registered with the ring: registered pages are pinned for good and could not be moved any more.
 // wake() writes to an event descriptor that the ring itself reads, so that wait() has one thing to wait for.
+//
+// The kernel may refuse to take an entry: memory is short, a filter of system calls came later. What it has not taken
+// waits in order, at most one of it in the ring, is offered again by every poll() and wait(), and after a while moved
+// by pread() and pwrite() instead: slower and as good. So each request completes, whatever the ring does.
 #pragma once
 
 #include <liburing.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "base/bounded_queue.h"
 #include "drivers/linux/flash_file.h"
 #include "port/raw_flash.h"
 
@@ -34,13 +40,18 @@ class UringFlash final : public RawFlash {
     std::size_t done = 0;
     bool busy = false;
   };
-  static constexpr std::uint64_t kWakeTag = 1ull << 62;  // liburing itself uses all ones
+  // Tags of entries that are no slot's; liburing itself uses all ones.
+  static constexpr std::uint64_t kWakeTag = 1ull << 62;
+  static constexpr std::uint64_t kNothingTag = 1ull << 61;
 
-  UringFlash() = default;
-  void start(std::size_t slot);
-  void listen_for_wake();
-  io_uring_sqe* take_entry();
+  explicit UringFlash(std::uint32_t depth) : slots_(depth), waiting_(depth + 1) {}
+  void offer(std::uint64_t tag);
+  void offer_waiting();
+  void prepare(std::uint64_t tag);
   bool finish(const io_uring_cqe& entry, RawCompletion& completion);
+  RawCompletion end(std::uint64_t slot, Status status);
+  Status move_rest(const Slot& slot) const;
+  std::size_t move_waiting(std::span<RawCompletion> completions);
 
   FlashFile file_;
   io_uring ring_{};
@@ -48,6 +59,9 @@ class UringFlash final : public RawFlash {
   int wake_fd_ = -1;
   std::uint64_t wake_count_ = 0;  // where the ring puts what it reads from wake_fd_
   std::vector<Slot> slots_;
+  BoundedQueue<std::uint64_t> waiting_;  // tags that the kernel has not taken; the first may lie in the ring
+  io_uring_sqe* offered_ = nullptr;      // the entry in the ring that the kernel has not taken
+  std::uint64_t refused_since_ns_ = 0;
   std::size_t in_flight_ = 0;
   bool woken_ = false;  // since the last wait()
 };

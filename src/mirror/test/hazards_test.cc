@@ -246,6 +246,61 @@ TEST_P(Hazard, ABadAddressFailsItsLaunchAndNothingElse) {
   EXPECT_EQ(words[0], 7u);
 }
 
+// A launch is told of what owners do: nothing that it stored before goes into what has taken the place of a page, and
+// nothing is read there that was read before. Of memory that never went to the device, too, as far as it stores.
+TEST_P(Hazard, ALaunchLeavesAloneWhatTakesThePlaceOfAPage) {
+  for (const bool migrated : {true, false}) {
+    Memory memory(4 * kPage);
+    fill(memory.data(), memory.bytes(), 1);
+    if (migrated) {
+      ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+    }
+    auto* const words = reinterpret_cast<std::uint32_t*>(memory.data());
+    mirror_->launch(0,
+                    [&](DeviceView& device) {
+                      device.store(&words[7], 99u);
+                      device.store(&words[1024 + 7], device.load(&words[2048 + 7]));
+                      ::munmap(memory.data(), memory.bytes());
+                      ASSERT_EQ(::mmap(memory.data(), memory.bytes(), PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                                memory.data());
+                      fill(memory.data(), memory.bytes(), 2);
+                      if (migrated) {
+                        EXPECT_EQ(device.load(&words[2048 + 7]), (2048 + 7) * 7 + 2u);
+                      }
+                      device.store(&words[2048 + 7], (2048 + 7) * 7 + 2u);
+                    },
+                    {});
+    EXPECT_TRUE(holds(memory.data(), memory.bytes(), 2)) << (migrated ? "migrated" : "never migrated");
+  }
+}
+
+TEST_P(Hazard, WhatALaunchHasStoredIsDiscardedAndMovesWithItsPage) {
+  Memory memory(2 * kPage), target(2 * kPage);
+  fill(memory.data(), memory.bytes(), 1);
+  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  auto* const words = reinterpret_cast<std::uint32_t*>(memory.data());
+  auto* const moved = reinterpret_cast<std::uint32_t*>(target.data());
+  mirror_->launch(0,
+                  [&](DeviceView& device) {
+                    device.store(&words[7], 99u);
+                    ASSERT_EQ(::madvise(memory.data(), kPage, MADV_DONTNEED), 0);
+                    EXPECT_EQ(device.load(&words[7]), 0u);
+                    EXPECT_EQ(words[7], 0u);
+                    device.store(&words[1024 + 7], 98u);
+                    ASSERT_EQ(::mremap(memory.page(1), kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, target.page(1)),
+                              target.page(1));
+                    EXPECT_EQ(device.load(&moved[1024 + 7]), 98u);
+                    ASSERT_EQ(::mmap(memory.page(1), kPage, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                              memory.page(1));
+                  },
+                  {});
+  EXPECT_EQ(words[7], 0u);
+  EXPECT_EQ(words[1024 + 7], 0u);
+  EXPECT_EQ(moved[1024 + 7], 98u);
+}
+
 TEST_P(Hazard, LaunchesAddAtomically) {
   Memory memory(kPage);
   auto* const word = reinterpret_cast<std::uint64_t*>(memory.data());

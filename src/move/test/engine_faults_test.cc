@@ -80,8 +80,9 @@ TEST_F(EngineFaultsTest, AFailedWriteBesideASharedCopyDropsTheOutdatedOne) {
   const ExtentIndex kept = block(0).extent;
   extents_->retain(kept);  // a snapshot
   write(0, 77);
-  std::uint32_t cursor = 0;
-  static_cast<void>(engine_->flush(cursor));
+  std::vector<BlockIndex> stay;
+  engine_->freeze(stay);
+  pump();
   take();
   for (std::size_t i = requests_.size(); i > 0; --i) complete(i - 1, Status::kNoSpace);
   // A second child must not take the copy of the first for the block's content.
@@ -91,7 +92,7 @@ TEST_F(EngineFaultsTest, AFailedWriteBesideASharedCopyDropsTheOutdatedOne) {
   engine_->validate();
 }
 
-TEST_F(EngineFaultsTest, AFlushThatIsGivenUpLeavesNoOutdatedCopies) {
+TEST_F(EngineFaultsTest, WhatStaysAtAFreezeLeavesNoOutdatedCopy) {
   make(2, 16);
   fill(0);
   fill(1);
@@ -101,15 +102,12 @@ TEST_F(EngineFaultsTest, AFlushThatIsGivenUpLeavesNoOutdatedCopies) {
   finish();
   write(0, 77);
   memory_->pin(BlockIndex(0));
-  std::uint32_t cursor = 0;
-  for (int i = 0; i < 8 && !engine_->flush(cursor); ++i) {
-    pump();
-    finish();
-  }
-  EXPECT_FALSE(engine_->flush(cursor));
-  EXPECT_TRUE(block(0).extent.valid());
-  engine_->give_up_flush(cursor);
+  std::vector<BlockIndex> stay;
+  engine_->freeze(stay);
+  EXPECT_EQ(stay, std::vector<BlockIndex>{BlockIndex(0)});
   EXPECT_FALSE(block(0).extent.valid());
+  pump();
+  finish();
   EXPECT_TRUE(holds(0, 77));
   engine_->validate();
 }

@@ -128,12 +128,21 @@ TEST_F(EngineTest, ASnapshotKeepsItsCopies) {
   make(2, 4);
   fill(0);
   fill(1);
-  std::uint32_t cursor = 0;
-  while (!engine_->flush(cursor)) {
-    pump();
-    finish();
-  }
+  std::vector<BlockIndex> stay;
+  engine_->freeze(stay);
+  EXPECT_TRUE(stay.empty());
+  EXPECT_EQ(engine_->frozen(), 2u);
+  EXPECT_EQ(table_->count(kResident), 0u);
+  // Somebody waits for the second: it is written first.
+  fault(1);
+  pump();
+  finish();
+  EXPECT_EQ(engine_->owed(), 0u);
   EXPECT_EQ(table_->count(kResident), 2u);
+  ASSERT_EQ(engine_->written().size(), 2u);
+  EXPECT_EQ(engine_->written().front().frame, block(1).frame);
+  for (const Engine::Written& written : engine_->written()) extents_->release(written.extent);
+  engine_->forget_written();
   const ExtentIndex kept = block(0).extent;
   ASSERT_TRUE(kept.valid());
   extents_->retain(kept);

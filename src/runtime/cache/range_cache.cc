@@ -119,6 +119,14 @@ void RangeCache::join() {
 
 void RangeCache::close() { open_.store(false, std::memory_order_relaxed); }
 
+void RangeCache::before_fork() {
+  for (std::uint32_t i = 0; i < threads_->count; ++i) threads_->all[i]->ranges.lock.lock();
+}
+
+void RangeCache::after_fork() {
+  for (std::uint32_t i = threads_->count; i-- > 0;) threads_->all[i]->ranges.lock.unlock();
+}
+
 bool RangeCache::has_news() const {
   const std::uint32_t count = threads_->count;
   for (std::uint32_t i = 0; i < count; ++i) {

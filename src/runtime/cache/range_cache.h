@@ -60,6 +60,10 @@ class RangeCache {
   template <typename Core>
   void tell(Core& core);
 
+  // Around fork(): no thread is then in the middle of something that the child would wait for.
+  void before_fork();
+  void after_fork();
+
   struct Counters {
     std::uint64_t hits = 0, held_bytes = 0, idle_bytes = 0;
   };

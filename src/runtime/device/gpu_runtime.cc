@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/internal_thread.h"
 #include "ebb/units.h"
 
 namespace ebb {
@@ -43,7 +44,12 @@ GpuRuntime::GpuRuntime(const Options& options, Parts parts)
       recorder_(parts.recorder),
       process_(::getpid()) {
   stats_file_.open(options.stats_path, policy(), description());
-  mover_ = std::thread([this] { move_loop(); });
+  if (start_internal_thread(
+          "ebb-mover", [this] { move_loop(); }, mover_) == Status::kOk)
+    return;
+  throw Error(Status::kUnsupported,
+              "device memory cannot be managed without a thread, which the system refuses: lift "
+              "ulimit -u, or the limit on tasks of the container");
 }
 
 GpuRuntime::~GpuRuntime() {

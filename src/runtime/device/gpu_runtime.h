@@ -8,7 +8,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/ordered_mutex.h"
 #include "ebb/device.h"
 #include "plan/recorder.h"
 #include "port/raw_flash.h"
@@ -24,7 +24,7 @@
 #include "runtime/device/frame_map.h"
 #include "runtime/device/tier_queue.h"
 #include "runtime/device/timelines.h"
-#include "runtime/stall_clock.h"
+#include "runtime/pace/stall_clock.h"
 #include "runtime/stats_file.h"
 
 namespace ebb {
@@ -69,7 +69,7 @@ class GpuRuntime final : public DeviceRuntime {
   std::string description() const override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<OrderedMutex<Rank::kRuntime>>;
   struct Launch {
     std::uint64_t ticket = 0;
     std::uint32_t line = 0;
@@ -131,8 +131,8 @@ class GpuRuntime final : public DeviceRuntime {
   FrameMap frames_;
   TierQueue queue_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // something came from flash, went there, or a launch ended
+  mutable OrderedMutex<Rank::kRuntime> mutex_;
+  OrderedCondition changed_;  // something came from flash, went there, or a launch ended
   Core core_;
   std::vector<Launch> running_;
   std::unordered_map<std::uint64_t, BlockRange> pinned_;  // allocations that stay, by offset

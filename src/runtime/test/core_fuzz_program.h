@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -87,6 +88,7 @@ class FuzzProgram {
   struct Snapshot {
     std::vector<ExtentIndex> extents;
     std::vector<Kept> blocks;
+    std::map<std::uint32_t, std::vector<std::byte>> owed;  // by frame: what was in it at the moment
   };
 
   static SimDriver::Config driver_config(const Scenario& scenario, std::uint64_t seed, std::uint32_t blocks) {
@@ -103,6 +105,7 @@ class FuzzProgram {
   }
 
   void operation() {
+    settle_written();
     if (rng_.chance(1, 10)) return rng_.chance(1, 2) ? queue() : run_queued(rng_.chance(1, 8));
     const std::uint64_t dice = rng_.below(100);
     if (dice < 16) {
@@ -477,18 +480,26 @@ class FuzzProgram {
     if (rng_.chance(1, 3)) driver_.memory().unpin_all();
   }
 
-  // Takes a snapshot, as for a fork, and remembers what the child must find.
+  // Takes a snapshot, as at a fork, and remembers what the child must find, at once or when it has been written.
   void snapshot() {
     if (scenario_.steady || snapshots_.size() >= kSnapshotsMax) return;
     driver_.give_up_kept();
-    const bool complete = driver_.flush();
-    history_.add("snapshot %s", complete ? "" : "(not all of it can be written)");
+    settle_written();
     Core& core = driver_.core();
+    std::vector<BlockIndex> stay;
+    core.engine().freeze(stay);
+    history_.add("snapshot, %u to be written, %zu stay", core.engine().owed(), stay.size());
     Snapshot snapshot;
     snapshot.extents = core.snapshot();
     for (std::uint32_t i = 0; i < blocks_; ++i) {
       const BlockIndex index(i);
       const Block& block = core.table()[index];
+      if (block.owed) {
+        const std::span<const std::byte> content = driver_.memory().home(block.frame);
+        EBB_CHECK(model_.matches(index, content));
+        snapshot.owed[block.frame.value()].assign(content.begin(), content.end());
+        continue;
+      }
       if (!block.extent.valid()) continue;
       Kept kept{block.extent, core.extents().digest_of(block.extent), std::vector<std::byte>(kBlockBytes)};
       if (driver_.device().damaged(block.extent.value())) continue;
@@ -498,6 +509,32 @@ class FuzzProgram {
       snapshot.blocks.push_back(std::move(kept));
     }
     snapshots_.push_back(std::move(snapshot));
+    driver_.pump();
+  }
+
+  // What has been written for children is theirs.
+  void settle_written() {
+    Core& core = driver_.core();
+    for (const Engine::Written& written : core.engine().written()) {
+      for (Snapshot& snapshot : snapshots_) {
+        const auto found = snapshot.owed.find(written.frame.value());
+        if (found == snapshot.owed.end()) continue;
+        if (written.extent.valid()) {
+          core.retain(written.extent);
+          snapshot.extents.push_back(written.extent);
+          snapshot.blocks.push_back(
+              {written.extent, core.extents().digest_of(written.extent), std::move(found->second)});
+        }
+        snapshot.owed.erase(found);
+      }
+      if (written.extent.valid()) core.release_snapshot({&written.extent, 1});
+    }
+    core.engine().forget_written();
+    const bool wanted = std::ranges::any_of(snapshots_, [](const Snapshot& kept) { return !kept.owed.empty(); });
+    if (core.engine().owed() == 0 || wanted) return;
+    history_.add("thaw");
+    core.engine().thaw();
+    driver_.pump();
   }
 
   void release_snapshot() {
@@ -523,7 +560,9 @@ class FuzzProgram {
     while (!running_.empty()) retire();
     while (!queued_.empty()) run_queued(false);
     while (!snapshots_.empty()) release_snapshot();
+    settle_written();
     driver_.settle();
+    settle_written();
     for (const FuzzModel::Allocation& allocation : std::vector(model_.allocations())) {
       access({allocation.offset, allocation.bytes, allocation.offset, true}, false);
     }

@@ -1,5 +1,5 @@
 // What is known of flash from what passed it.
-#include "runtime/flash_pace.h"
+#include "runtime/pace/flash_pace.h"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,8 @@
 #include "runtime/cache/range_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -303,6 +305,34 @@ TEST(RangeCache, NeverHandsOutWhatIsInUse) {
   cache.claim_all([](std::uint64_t, std::uint64_t) {});
   cache.tell(core);
   EXPECT_EQ(core.heap().live_bytes(), 0u);
+}
+
+TEST(RangeCache, AForkedChildInheritsNoLockOfAThreadThatItLacks) {
+  RangeCache cache(kSpace, kSpace);
+  cache.open();
+  std::atomic<bool> joined{false}, ended{false};
+  std::thread taker([&] {
+    cache.join();
+    joined = true;
+    std::uint64_t offset = 0;
+    while (!ended) cache.take(kMiBytes, offset);
+  });
+  while (!joined) std::this_thread::yield();
+  for (int i = 0; i < 100 && !testing::Test::HasFailure(); ++i) {
+    cache.before_fork();
+    const pid_t child = ::_Fork();  // without the handlers of runtimes, which come before
+    cache.after_fork();
+    if (child == 0) {
+      ::alarm(10);
+      static_cast<void>(cache.counters());
+      ::_exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  ended = true;
+  taker.join();
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(PageTable, WhatMayBecomeWhat) {
   EXPECT_FALSE(may_become(kOnFlash, kResident));    // not before its checksum has been verified
   EXPECT_FALSE(may_become(kLost, kResident));       // never handed out again
   EXPECT_FALSE(may_become(kReady, kOnFlash));
-  EXPECT_EQ(allowed, 18);
+  EXPECT_EQ(allowed, 19);
 }
 
 using PageTableDeathTest = ::testing::Test;

@@ -1,5 +1,6 @@
-// Layer: a library with the entry points of OpenCL that stands between the driver and the real one (PoCL, in tests). It
-// changes what devices say of themselves, fails any call, loses the end of a command, and counts what is not released.
+// Layer: a library with the entry points of OpenCL that stands between the driver and the real one: PoCL, or under
+// sanitizers one of our own (../soft). It changes what devices say of themselves, fails any call, loses the end of a
+// command, and counts what is not released.
 //
 // Loaded by its path, as the driver loads it; a test reaches it by dlsym("opencl_layer"). Settings are changed while no
 // launch runs; counters are atomic.

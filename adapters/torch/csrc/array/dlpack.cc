@@ -76,8 +76,8 @@ Array take(const py::capsule& capsule, bool read_only) {
   if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) != 0) {
     throw py::buffer_error("from_dlpack: the memory is not aligned to its elements");
   }
-  const std::string used = std::string("used_") + kName<Managed>;
-  static const std::string kept = used;  // a capsule keeps the pointer to its name
+  // A capsule keeps the pointer to its name, which is looked at until the process has ended.
+  static const auto& kept = *new std::string(std::string("used_") + kName<Managed>);
   PyCapsule_SetName(capsule.ptr(), kept.c_str());
   const std::shared_ptr<void> owner(managed, [](void* held) {
     const py::gil_scoped_acquire gil;  // the producer may be Python's

@@ -31,9 +31,10 @@ DType dtype_named(const std::string& name) {
 }
 
 Op op_named(const std::string& name) {
-  static const std::map<std::string, Op> ops = [] {
-    std::map<std::string, Op> made;
-    for (int i = 0; i < kOps; ++i) made[ebb::name(static_cast<Op>(i))] = static_cast<Op>(i);
+  // Leaked on purpose: threads may ask while the process ends.
+  static const auto& ops = *[] {
+    auto* const made = new std::map<std::string, Op>;
+    for (int i = 0; i < kOps; ++i) (*made)[ebb::name(static_cast<Op>(i))] = static_cast<Op>(i);
     return made;
   }();
   const auto found = ops.find(name);
@@ -42,7 +43,7 @@ Op op_named(const std::string& name) {
 }
 
 Reduce reduce_named(const std::string& name) {
-  static const std::map<std::string, Reduce> kinds = {
+  static const auto& kinds = *new std::map<std::string, Reduce>{
       {"sum", Reduce::kSum}, {"prod", Reduce::kProd}, {"min", Reduce::kMin},       {"max", Reduce::kMax},
       {"any", Reduce::kAny}, {"all", Reduce::kAll},   {"argmin", Reduce::kArgMin}, {"argmax", Reduce::kArgMax}};
   return kinds.at(name);

@@ -7,12 +7,14 @@
 #include <array>
 #include <functional>
 #include <string_view>
-#include <unordered_map>
 
 #include "accesses.h"
+#include "operator_table.h"
 
 namespace ebb::torch_adapter {
 namespace {
+
+constinit OperatorTable g_kinds;  // by name and overload
 
 constexpr std::string_view kCollectives = "c10d::";
 
@@ -52,11 +54,10 @@ OperatorKind find_out(const at::RecordFunction& function, c10::DeviceType type) 
 }  // namespace
 
 OperatorKind kind_of(const at::RecordFunction& function, c10::DeviceType type) {
-  thread_local std::unordered_map<std::string, OperatorKind> known;  // by name and overload
-  thread_local std::string key;
-  key.assign(function.name()).append(1, '.').append(function.overload_name());
-  if (const auto found = known.find(key); found != known.end()) return found->second;
-  return known.emplace(key, find_out(function, type)).first->second;
+  const std::string_view overload = function.overload_name();
+  const std::uint64_t op = op_of(function.name()) ^ (op_of(overload) << 1 | 1);
+  return static_cast<OperatorKind>(
+      g_kinds.get(op, [&] { return static_cast<std::uint64_t>(find_out(function, type)); }));
 }
 
 std::string refusal_of(const std::string& name) {

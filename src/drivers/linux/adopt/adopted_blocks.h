@@ -18,6 +18,7 @@ struct AdoptedBlock {
   std::uintptr_t address = 0;
   bool joined = false;               // watched
   bool present = false;              // its memory is at the address, not in a frame at home
+  bool inherited = false;            // by a child that is being made, as it is
   bool failed = false;               // without access, because its content is lost
   std::uint32_t gone_pages = 0;      // unmapped by the owner
   std::uint32_t empty_pages = 0;     // discarded by the owner while absent: zeros when they come back

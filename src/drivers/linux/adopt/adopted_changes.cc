@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "drivers/linux/adopt/adopted_memory.h"
+#include "drivers/linux/calls/own_mapping.h"
 
 namespace ebb {
 namespace {
@@ -49,7 +50,7 @@ void AdoptedMemory::touched(std::uintptr_t address) {
   if (!block.valid()) {
     // Mapped by what an owner did to adopted memory, and nobody's: new memory, or what cannot be had.
     const bool stray = is_stray(page);
-    if (stray) ::mprotect(pointer(page), kPageBytes, PROT_NONE);
+    if (stray) own::mprotect(pointer(page), kPageBytes, PROT_NONE);
     if (stray || userfault::zero(fd_.get(), pointer(page), kPageBytes).error != 0) {
       userfault::wake(fd_.get(), pointer(page), kPageBytes);
     }
@@ -107,17 +108,18 @@ void AdoptedMemory::discarded(std::uintptr_t begin, std::uintptr_t end) {
 }
 
 void AdoptedMemory::moved(std::uintptr_t from, std::uintptr_t to, std::size_t bytes) {
+  strays_moved(from, to, bytes);
   blocks_.visit(from, from + bytes, [&](BlockIndex index, std::size_t first, std::size_t last) {
     const AdoptedBlock& block = *blocks_.find(index);
     if (first == 0 && last == block_bytes_ / kPageBytes) {
       blocks_.rebase(index, block.address - from + to);
       return;
     }
-    // A block lies in one place. What was here of the part that left has gone with it, what was away is lost there.
-    if (!block.present) {
-      EBB_CHECK_LT(stray_count_, kStraysMax);
+    // A block lies in one place. What was here of the part that left has gone with it, what was away is lost there: of
+    // a block on its way, some is here and some is away.
+    if (!block.present || in_transit_ == index) {
       const std::uintptr_t begin = block.address + first * kPageBytes - from + to;
-      strays_[stray_count_++] = {begin, begin + (last - first) * kPageBytes};
+      add_stray({begin, begin + (last - first) * kPageBytes});
       static constexpr char kText[] =
           "ebb: mremap has torn a block of adopted memory apart: what was on flash of the part that moved is lost, "
           "and a touch of it fails with SIGSEGV. Release memory before a part of it is moved.\n";
@@ -128,13 +130,55 @@ void AdoptedMemory::moved(std::uintptr_t from, std::uintptr_t to, std::size_t by
   });
 }
 
+void AdoptedMemory::add_stray(const Range& stray) {
+  if (stray_count_ < kStraysMax) {
+    strays_[stray_count_++] = stray;
+  } else {
+    ::mprotect(pointer(stray.begin), stray.end - stray.begin, PROT_NONE);  // what is here of it fails, too
+  }
+}
+
+void AdoptedMemory::strays_moved(std::uintptr_t from, std::uintptr_t to, std::size_t bytes) {
+  for (std::size_t i = 0, count = stray_count_; i < count; ++i) {
+    const Range part{std::max(strays_[i].begin, from), std::min(strays_[i].end, from + bytes)};
+    if (part.begin >= part.end) continue;
+    const Range there{part.begin - from + to, part.end - from + to};
+    if (part.begin == strays_[i].begin && part.end == strays_[i].end) {
+      strays_[i] = there;
+    } else {
+      add_stray(there);
+    }
+  }
+}
+
 bool AdoptedMemory::is_stray(std::uintptr_t address) const {
   const auto strays = std::span(strays_).first(stray_count_);
   return std::any_of(strays.begin(), strays.end(),
                      [&](const Range& stray) { return address >= stray.begin && address < stray.end; });
 }
 
+void AdoptedMemory::inherit(BlockIndex index, bool inherited) {
+  const Lock lock(mutex_);
+  AdoptedBlock& block = *blocks_.find(index);
+  if (!block.joined) return;
+  block.inherited = inherited;
+  for (std::size_t at = 0, end = 0; at < block_bytes_; at = end) {
+    bool there = false;
+    end = run(index, at, block_bytes_, there);
+    if (there) own::madvise(pointer(block.address + at), end - at, inherited ? MADV_DOFORK : MADV_DONTFORK);
+  }
+}
+
+// Nobody is in the middle of changing a mapping: the table says what the child is to have where.
+void AdoptedMemory::before_fork() {
+  Lock lock(mutex_);
+  read_messages();
+  for (int tries = 0; !userfault::quiet(fd_.get());) give_way(lock, tries);
+  static_cast<void>(lock.release());  // until after the fork
+}
+
 Status AdoptedMemory::enter_child(Userfault& faults) {
+  const bool first = fd_.valid();  // not a child's child
   // The parent's descriptor and gate are the parent's.
   gate_.forget();
   fd_.reset();
@@ -151,11 +195,20 @@ Status AdoptedMemory::enter_child(Userfault& faults) {
         end = run(index, at, block_bytes_, there);
         if (!there) continue;
         std::byte* const address = pointer(block.address + at);
-        void* const mapped = ::mmap(address, end - at, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-        // In a child's child it is there already, with what it holds.
-        if (mapped == MAP_FAILED && errno != EEXIST) return Status::kNoMemory;
+        void* const mapped = own::mmap(address, end - at, PROT_NONE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        const bool taken = mapped == MAP_FAILED && errno == EEXIST;
+        if (taken && first && !block.inherited) {
+          // Its owner has moved it away in the last moment, and others have mapped something here.
+          blocks_.set_gone(index, at / kPageBytes, end / kPageBytes);
+          continue;
+        }
+        // In a child's child, or where it stayed, it is there already, with what it holds. Nobody touches it unwatched.
+        if (mapped == MAP_FAILED && (!taken || own::mprotect(address, end - at, PROT_NONE) != 0)) {
+          return Status::kNoMemory;
+        }
         if (faults.watch(address, end - at) != Status::kOk) return Status::kUnsupported;
+        if (own::mprotect(address, end - at, PROT_READ | PROT_WRITE) != 0) return Status::kNoMemory;
       }
       block.failed = false;
     }

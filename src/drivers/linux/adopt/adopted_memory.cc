@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "drivers/linux/calls/own_mapping.h"
 #include "drivers/linux/machine_memory.h"
 
 namespace ebb {
@@ -81,6 +82,8 @@ Status AdoptedMemory::judge(std::span<const std::byte> memory, std::string& reas
 }
 
 void AdoptedMemory::add(BlockRange range, std::byte* address) {
+  const bool waits = home_.rung() == Userfault::Rung::kFull;
+  calls_.emplace_back(range.first, CompletedCalls(address, range.count * block_bytes_, !waits, false));
   auto span = std::make_unique<AdoptedBlocks::Span>(range, reinterpret_cast<std::uintptr_t>(address), block_bytes_);
   AdoptedBlocks::Spans next;
   next.reserve(blocks_.size() + 1);
@@ -97,6 +100,7 @@ void AdoptedMemory::add(BlockRange range, std::byte* address) {
 }
 
 void AdoptedMemory::remove(BlockRange range) {
+  std::erase_if(calls_, [&](const auto& span) { return span.first == range.first; });
   std::unique_ptr<AdoptedBlocks::Span> removed;
   AdoptedBlocks::Spans spans;
   Lock lock(mutex_);
@@ -118,7 +122,7 @@ Status AdoptedMemory::populate(BlockIndex block) {
 #ifndef MADV_POPULATE_WRITE
   constexpr int MADV_POPULATE_WRITE = 23;
 #endif
-  for (int tries = 0; ::madvise(pointer(address), block_bytes_, MADV_POPULATE_WRITE) != 0; ++tries) {
+  for (int tries = 0; own::madvise(pointer(address), block_bytes_, MADV_POPULATE_WRITE) != 0; ++tries) {
     if (errno != EAGAIN && errno != EINTR)
       return errno == ENOMEM || errno == EFAULT ? Status::kInvalid : Status::kNoMemory;
     if (tries >= kTriesMax) return Status::kNoMemory;
@@ -146,15 +150,15 @@ Status AdoptedMemory::join(BlockIndex index) {
   for (int tries = 0; !userfault::quiet(fd_.get());) give_way(lock, tries);
   AdoptedBlock& block = *blocks_.find(index);
   // A child gets memory of its own at these addresses (enter_child), not a copy with holes.
-  if (::madvise(pointer(block.address), block_bytes_, MADV_DONTFORK) != 0) return Status::kInvalid;
+  if (own::madvise(pointer(block.address), block_bytes_, MADV_DONTFORK) != 0) return Status::kInvalid;
   if (const int error = userfault::watch(fd_.get(), pointer(block.address), block_bytes_); error != 0) {
-    ::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
+    own::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
     return error == EBUSY ? Status::kBusy : Status::kInvalid;
   }
   block.joined = block.present = true;
   if (try_moving(lock, index)) return Status::kOk;
   userfault::unwatch(fd_.get(), pointer(block.address), block_bytes_);
-  ::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
+  own::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
   block.joined = block.present = false;
   return Status::kInvalid;
 }
@@ -165,14 +169,15 @@ bool AdoptedMemory::try_moving(Lock& lock, BlockIndex index) {
   const bool huge = block_bytes_ >= kHugePageBytes && (map_.page(block.address) & ProcessMap::kHuge) != 0;
   const std::size_t bytes = huge ? kHugePageBytes : kPageBytes;
   in_transit_ = index;
-  for (int tries = 0;;) {
+  bool moves = true;
+  for (int tries = 0; !is_gone(block); give_way(lock, tries)) {
     const auto moved = gate_.pull(map_, pointer(block.address), bytes);
     if (moved.bytes > 0) push(lock, index, gate_.data(), moved.bytes);
-    if (moved.error == 0 || moved.bytes > 0) return true;
-    if (moved.error != EAGAIN) return moved.error == EBUSY;  // pinned just now
-    give_way(lock, tries);
-    if (is_gone(block)) return true;
+    moves = moved.error == 0 || moved.bytes > 0 || moved.error == EBUSY;  // pinned just now
+    if (moved.error != EAGAIN || moves) break;
   }
+  in_transit_ = BlockIndex::none();
+  return moves || is_gone(block);
 }
 
 void AdoptedMemory::leave(BlockIndex index) {
@@ -184,7 +189,7 @@ void AdoptedMemory::leave(BlockIndex index) {
     end = run(index, at, block_bytes_, there);
     if (!there) continue;
     userfault::unwatch(fd_.get(), pointer(block.address + at), end - at);
-    ::madvise(pointer(block.address + at), end - at, MADV_DOFORK);
+    own::madvise(pointer(block.address + at), end - at, MADV_DOFORK);
   }
   note_served(block);
   block.joined = block.present = false;
@@ -216,7 +221,7 @@ void AdoptedMemory::attach(std::byte* home, BlockIndex index) {
   AdoptedBlock& block = *blocks_.find(index);
   if (!block.joined || is_gone(block)) return;
   if (block.failed) {
-    ::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
+    own::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
     block.failed = false;
   }
   push(lock, index, home, block_bytes_);
@@ -277,7 +282,7 @@ void AdoptedMemory::push(Lock& lock, BlockIndex index, const std::byte* from, st
   if (from == gate_.data()) {
     gate_.clear();
   } else {
-    ::madvise(const_cast<std::byte*>(from), bytes, MADV_DONTNEED);
+    own::madvise(const_cast<std::byte*>(from), bytes, MADV_DONTNEED);
   }
 }
 
@@ -383,7 +388,7 @@ void AdoptedMemory::fail(BlockIndex index) {
   Lock lock(mutex_);
   AdoptedBlock& block = *blocks_.find(index);
   if (!block.joined || is_gone(block)) return;
-  ::mprotect(pointer(block.address), block_bytes_, PROT_NONE);
+  own::mprotect(pointer(block.address), block_bytes_, PROT_NONE);
   block.failed = true;
   note_served(block);
   userfault::wake(touched_fd_, pointer(block.address), block_bytes_);
@@ -393,7 +398,7 @@ void AdoptedMemory::forget_failure(BlockIndex index) {
   Lock lock(mutex_);
   AdoptedBlock& block = *blocks_.find(index);
   if (!block.joined || !block.failed || is_gone(block)) return;
-  ::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
+  own::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
   block.failed = false;
 }
 

@@ -14,9 +14,13 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <utility>
+#include <vector>
 
+#include "base/ordered_mutex.h"
 #include "drivers/linux/adopt/adopted_blocks.h"
 #include "drivers/linux/adopt/gate.h"
+#include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/process/process_map.h"
 #include "drivers/linux/userfault.h"
 #include "port/adoption.h"
@@ -53,15 +57,17 @@ class AdoptedMemory final : public Adoption {
   std::size_t take_faults(std::span<BlockIndex> blocks);
 
   // Around fork(), by the forking thread: the table is whole in the child.
-  void before_fork() { mutex_.lock(); }
+  void before_fork();
   void after_fork() { mutex_.unlock(); }
+  // For the time of a fork: a child inherits what is in this block, or not.
+  void inherit(BlockIndex block, bool inherited);
   // In a child: empty memory at the same addresses, watched by `faults`, filled by place().
   Status enter_child(Userfault& faults);
   BlockIndex block_at(std::uintptr_t address) { return blocks_.at(address); }
   bool place(Userfault& faults, BlockIndex block, std::span<const std::byte> content);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<OrderedMutex<Rank::kAdoptedMemory>>;
   static constexpr std::size_t kPageBytes = AdoptedBlocks::kPageBytes;
   static constexpr std::size_t kFaultsMax = 128;
   static constexpr std::size_t kStraysMax = 16;
@@ -90,6 +96,8 @@ class AdoptedMemory final : public Adoption {
   void unmapped(std::uintptr_t begin, std::uintptr_t end);
   void moved(std::uintptr_t from, std::uintptr_t to, std::size_t bytes);
   void discarded(std::uintptr_t begin, std::uintptr_t end);
+  void add_stray(const Range& stray);
+  void strays_moved(std::uintptr_t from, std::uintptr_t to, std::size_t bytes);
   bool is_stray(std::uintptr_t address) const;
 
   const std::size_t block_bytes_;
@@ -98,9 +106,11 @@ class AdoptedMemory final : public Adoption {
   int touched_fd_ = -1;      // whom touches arrive at: in a child the userfaultfd of its space
   FileDescriptor stash_fd_;  // an eventfd: touches that another than the fault thread has read of
   ProcessMap map_;
-  mutable std::mutex mutex_;
+  mutable OrderedMutex<Rank::kAdoptedMemory> mutex_;
   Gate gate_;
   AdoptedBlocks blocks_;
+  // On each span, by its first block, where its owner had it when it came.
+  std::vector<std::pair<BlockIndex, CompletedCalls>> calls_;
   BlockIndex in_transit_;  // some of its pages are at the address, some are not
   // Touches of absent pages, by address: those that were told to nobody yet come first.
   std::array<std::uintptr_t, kFaultsMax> faults_{};

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/internal_thread.h"
 #include "drivers/linux/process/process_map.h"
 
 namespace ebb {
@@ -47,12 +47,13 @@ long bounded_copy(std::byte* own, std::uintptr_t address, std::size_t bytes, boo
   job->write = write;
   job->buffer.resize(bytes);
   if (write) std::memcpy(job->buffer.data(), own, bytes);
-  try {
-    std::thread([job] { work(*job); }).detach();
-  } catch (const std::system_error&) {
-    error = EAGAIN;  // no thread to be had now
+  std::thread copier;
+  if (start_internal_thread(
+          "ebb-copy", [job] { work(*job); }, copier) != Status::kOk) {
+    error = EAGAIN;  // not now
     return -1;
   }
+  copier.detach();
   std::unique_lock lock(job->mutex);
   if (!job->ended.wait_for(lock, timeout, [&] { return job->done; })) {
     error = ETIMEDOUT;

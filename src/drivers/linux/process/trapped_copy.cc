@@ -27,8 +27,13 @@ struct Trap {
 [[gnu::tls_model("initial-exec")]] thread_local Trap* t_trap = nullptr;
 
 void handle_fault(int signal, siginfo_t* info, void* context);
-constinit SignalChain g_segment_faults(SIGSEGV, handle_fault);
-constinit SignalChain g_bus_errors(SIGBUS, handle_fault);
+constinit SignalChain g_segment_faults(SIGSEGV, handle_fault,
+                                       [](const struct sigaction* action, struct sigaction* before) {
+                                         return g_segment_faults.replace(action, before);
+                                       });
+constinit SignalChain g_bus_errors(SIGBUS, handle_fault, [](const struct sigaction* action, struct sigaction* before) {
+  return g_bus_errors.replace(action, before);
+});
 
 // Another signal's handler may run in the middle of a copy, and its faults are its own: the address tells.
 void handle_fault(int signal, siginfo_t* info, void* context) {

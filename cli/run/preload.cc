@@ -1,0 +1,34 @@
+// See preload.h.
+#include "run/preload.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "python_package.h"
+
+#if !defined(EBB_CALLS_INSTALLED) || !defined(EBB_CALLS_BUILT)
+#error "define where libebb_calls.so is installed, from the directory of `ebb`, and where it is built"
+#endif
+
+namespace ebb::cli {
+
+std::string calls_library() {
+  const std::string here = executable_directory();
+  const std::string installed = (std::filesystem::path(here) / EBB_CALLS_INSTALLED).lexically_normal().string();
+  for (const std::string& path : {here.empty() ? std::string() : installed, std::string(EBB_CALLS_BUILT)}) {
+    const bool nameable = path.find_first_of(" :") == std::string::npos;
+    if (!path.empty() && nameable && ::access(path.c_str(), R_OK) == 0) return path;
+  }
+  return {};
+}
+
+std::string preload_with(const std::string& library) {
+  const char* const theirs = std::getenv("LD_PRELOAD");
+  if (theirs == nullptr || *theirs == '\0') return library;
+  const std::string all(theirs);
+  return all.find(library) == std::string::npos ? all + ":" + library : all;  // `ebb run` in `ebb run`
+}
+
+}  // namespace ebb::cli

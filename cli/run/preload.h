@@ -1,0 +1,15 @@
+// Where libebb_calls.so (src/calls) lies, and how the program is made to load it. Any thread.
+#pragma once
+
+#include <string>
+
+namespace ebb::cli {
+
+// ../lib… beside the directory of this executable, where an installation puts it; else where it was built. Empty where
+// it is not, or where LD_PRELOAD cannot name it: with a space or a colon in the name.
+std::string calls_library();
+
+// The value of LD_PRELOAD that loads it, after what the user loads: some of that insists on being the first.
+std::string preload_with(const std::string& library);
+
+}  // namespace ebb::cli

@@ -1,0 +1,14 @@
+# libebb_calls.so: stands before the C library's calls, and so needs nothing but the C library (no libstdc++, sanitizer
+# or fortified headers), whatever the rest is built with.
+file(GLOB ebb_calls_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/calls/*.cc
+     ${CMAKE_SOURCE_DIR}/src/calls/entries/*.cc)
+add_library(ebb_calls SHARED ${ebb_calls_sources})
+add_library(Ebbtide::calls ALIAS ebb_calls)
+target_include_directories(ebb_calls PRIVATE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(ebb_calls PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics -O2 -U_FORTIFY_SOURCE
+                                         -fno-sanitize=all
+                                         -fno-delete-null-pointer-checks) # headers say nonnull; the kernel says EFAULT
+target_link_libraries(ebb_calls PRIVATE ebb_flags ${CMAKE_DL_LIBS})
+target_link_options(ebb_calls PRIVATE -Wl,--as-needed -Wl,-z,defs) # the compiler's own libraries only if needed
+set_target_properties(ebb_calls PROPERTIES EXPORT_NAME calls
+                                           LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/calls)

@@ -1,0 +1,192 @@
+// The interposed calls that change mappings. What a program does to its own managed memory has the effect that it has
+// on ordinary memory, or is refused here, where it is called: behind the back of the runtime, which moves the pages,
+// the kernel would do it to some of them.
+//
+// Without the C library's: there is no more to these than the call itself, and allocators make them before anything can
+// be looked up.
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "calls/entries/entry.h"
+#include "calls/ranges.h"
+#include "calls/refusal.h"
+
+namespace ebb::calls {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+// Of kernels newer than the headers.
+constexpr int kDontneedLocked = 24;
+constexpr int kCollapse = 25;
+
+bool meets_ours(const void* data, std::size_t bytes) {
+  return g_our_hull.meets(data, bytes) && registered(data, bytes, kOurs);
+}
+
+int as_int(long result) { return static_cast<int>(result); }
+void* as_pointer(long result) { return reinterpret_cast<void*>(result); }  // of syscall(): MAP_FAILED is -1
+
+// Calls `ours(data, bytes)` or `theirs(data, bytes)` with each piece, until one fails.
+template <typename Ours, typename Theirs>
+int for_each_segment(char* data, std::size_t bytes, Ours&& ours, Theirs&& theirs) {
+  while (bytes > 0) {
+    const Segment segment = segment_at(data, bytes, kOurs);
+    const int result = segment.registered ? ours(data, segment.bytes) : theirs(data, segment.bytes);
+    if (result != 0) return result;
+    data += segment.bytes;
+    bytes -= segment.bytes;
+  }
+  return 0;
+}
+
+// The length in whole pages, or false with errno: what the kernel would say of it.
+bool whole_pages(const void* data, std::size_t& bytes) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % kPageBytes == 0;
+  if (!aligned || bytes > SIZE_MAX - kPageBytes) {
+    errno = EINVAL;
+    return false;
+  }
+  bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  return true;
+}
+
+int advise(char* data, std::size_t bytes, int advice) {
+  switch (advice) {
+    case MADV_DONTNEED:
+    case kDontneedLocked: ::memset(data, 0, bytes); return 0;
+    // How the memory is backed is the runtime's choice; a child sees all of it, as of ordinary memory.
+    case MADV_NORMAL:
+    case MADV_RANDOM:
+    case MADV_SEQUENTIAL:
+    case MADV_WILLNEED:
+    case MADV_FREE:  // allows both: what was there, and zeros
+    case MADV_DONTFORK:
+    case MADV_DOFORK:
+    case MADV_KEEPONFORK:
+    case MADV_MERGEABLE:
+    case MADV_UNMERGEABLE:
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+    case MADV_DONTDUMP:
+    case MADV_DODUMP:
+    case MADV_COLD:
+    case MADV_PAGEOUT:
+    case MADV_POPULATE_READ:
+    case MADV_POPULATE_WRITE:
+    case kCollapse: return 0;
+    default: return refuse(Refusal::kAdvice, EINVAL);  // WIPEONFORK, REMOVE, GUARD_INSTALL, what is not known yet
+  }
+}
+
+[[gnu::noinline]] int advise_managed(void* data, std::size_t bytes, int advice) {
+  if (!whole_pages(data, bytes)) return -1;
+  return for_each_segment(
+      static_cast<char*>(data), bytes, [advice](char* at, std::size_t part) { return advise(at, part, advice); },
+      [advice](char* at, std::size_t part) { return as_int(::syscall(SYS_madvise, at, part, advice)); });
+}
+
+[[gnu::noinline]] int protect_managed(void* data, std::size_t bytes, int protection, int key) {
+  if (!whole_pages(data, bytes)) return -1;
+  constexpr int kAsItIs = PROT_READ | PROT_WRITE;
+  constexpr int kNoKey = -1;
+  return for_each_segment(
+      static_cast<char*>(data), bytes,
+      [=](char*, std::size_t) {
+        return protection == kAsItIs && key == kNoKey ? 0 : refuse(Refusal::kProtect, EACCES);
+      },
+      [=](char* at, std::size_t part) {
+        return as_int(key == kNoKey ? ::syscall(SYS_mprotect, at, part, protection)
+                                    : ::syscall(SYS_pkey_mprotect, at, part, protection, key));
+      });
+}
+
+}  // namespace
+
+extern "C" {
+
+EBB_ENTRY int madvise(void* data, std::size_t bytes, int advice) noexcept {
+  if (g_our_hull.meets(data, bytes)) return advise_managed(data, bytes, advice);
+  return as_int(::syscall(SYS_madvise, data, bytes, advice));
+}
+
+EBB_ENTRY int mprotect(void* data, std::size_t bytes, int protection) noexcept {
+  constexpr int kNoKey = -1;
+  if (g_our_hull.meets(data, bytes)) return protect_managed(data, bytes, protection, kNoKey);
+  return as_int(::syscall(SYS_mprotect, data, bytes, protection));
+}
+
+EBB_ENTRY int pkey_mprotect(void* data, std::size_t bytes, int protection, int key) noexcept {
+  if (g_our_hull.meets(data, bytes)) return protect_managed(data, bytes, protection, key);
+  return as_int(::syscall(SYS_pkey_mprotect, data, bytes, protection, key));
+}
+
+EBB_ENTRY void* mmap(void* at, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  const bool over = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
+  if (over && meets_ours(at, bytes)) return as_pointer(refuse(Refusal::kMapOver, EINVAL));
+  return as_pointer(::syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
+}
+
+EBB_ENTRY int munmap(void* data, std::size_t bytes) noexcept {
+  if (meets_ours(data, bytes)) return refuse(Refusal::kUnmap, EINVAL);
+  return as_int(::syscall(SYS_munmap, data, bytes));
+}
+
+EBB_ENTRY void* mremap(void* data, std::size_t bytes, std::size_t new_bytes, int flags, ...) noexcept {
+  void* to = nullptr;
+  if ((flags & MREMAP_FIXED) != 0) {
+    va_list rest;
+    va_start(rest, flags);
+    to = va_arg(rest, void*);
+    va_end(rest);
+    if (meets_ours(to, new_bytes)) return as_pointer(refuse(Refusal::kMapOver, EINVAL));
+  }
+  if (meets_ours(data, bytes)) return as_pointer(refuse(Refusal::kRemap, EINVAL));
+  return as_pointer(::syscall(SYS_mremap, data, bytes, new_bytes, flags, to));
+}
+
+EBB_ENTRY int mlock(const void* data, std::size_t bytes) noexcept {
+  if (meets_ours(data, bytes)) return refuse(Refusal::kLock, ENOMEM);
+  return as_int(::syscall(SYS_mlock, data, bytes));
+}
+
+EBB_ENTRY int mlock2(const void* data, std::size_t bytes, unsigned flags) noexcept {
+  if (meets_ours(data, bytes)) return refuse(Refusal::kLock, ENOMEM);
+  return as_int(::syscall(SYS_mlock2, data, bytes, flags));
+}
+
+// What was never locked is unlocked.
+EBB_ENTRY int munlock(const void* data, std::size_t bytes) noexcept {
+  if (!meets_ours(data, bytes)) return as_int(::syscall(SYS_munlock, data, bytes));
+  auto* const begin = static_cast<char*>(const_cast<void*>(data));
+  return for_each_segment(
+      begin, bytes, [](char*, std::size_t) { return 0; },
+      [](char* at, std::size_t part) { return as_int(::syscall(SYS_munlock, at, part)); });
+}
+
+// The kernel would bring in all addresses of the space, used or not.
+EBB_ENTRY int mlockall(int flags) noexcept {
+  if (!g_our_hull.empty()) return refuse(Refusal::kLock, ENOMEM);
+  return as_int(::syscall(SYS_mlockall, flags));
+}
+
+// Of libnuma. On which node a frame lies is the runtime's choice.
+EBB_ENTRY long mbind(void* data, unsigned long bytes, int mode, const unsigned long* nodes, unsigned long nodes_max,
+                     unsigned flags) {
+  if (!meets_ours(data, bytes)) return ::syscall(SYS_mbind, data, bytes, mode, nodes, nodes_max, flags);
+  return for_each_segment(
+      static_cast<char*>(data), bytes, [](char*, std::size_t) { return 0; },
+      [=](char* at, std::size_t part) {
+        return as_int(::syscall(SYS_mbind, at, part, mode, nodes, nodes_max, flags));
+      });
+}
+
+}  // extern "C"
+
+EBB_ALIAS(mmap64, mmap);
+
+}  // namespace ebb::calls

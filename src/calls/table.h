@@ -1,0 +1,33 @@
+// What the runtime tells libebb_calls.so, in C: found with dlsym, because the library is there only where `ebb run`,
+// LD_PRELOAD or a linker has put it. Any thread; not inside a signal handler.
+#pragma once
+
+#include <signal.h>
+
+#include <cstddef>
+
+namespace ebb::calls {
+
+enum Registered : unsigned {
+  kAbsentFails = 1,  // a system call on what is absent there fails with EFAULT: it is to be completed
+  kOurs = 2,         // the runtime's addresses: the program may use, but not change the mapping of them
+  kManaged = 4,      // every range: the pages under it are other pages later
+};
+
+inline constexpr const char* kRegisterName = "ebb_calls_register";
+inline constexpr const char* kUnregisterName = "ebb_calls_unregister";
+using Register = int (*)(const void* begin, std::size_t bytes, unsigned registered);  // 0, or -1: no room
+using Unregister = void (*)(const void* begin);
+
+// From now on, sigaction() by the program calls `replace` for this signal. Returns the C library's sigaction().
+inline constexpr const char* kKeepHandlerName = "ebb_calls_keep_handler";
+using Replace = int (*)(const struct sigaction* action, struct sigaction* before);
+using SetAction = int (*)(int signal, const struct sigaction* action, struct sigaction* before);
+using KeepHandler = SetAction (*)(int signal, Replace replace);
+
+// What _exit() calls before it ends the process. It is called in signal handlers, too.
+inline constexpr const char* kBeforeEndName = "ebb_calls_before_end";
+using BeforeEnd = void (*)();
+using SetBeforeEnd = void (*)(BeforeEnd call);
+
+}  // namespace ebb::calls

@@ -1,0 +1,27 @@
+// The driver's own changes to the mappings of managed memory, past libebb_calls.so (src/calls), which refuses a program
+// what only the driver may do. Stateless; any thread; allowed while a fault is served.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+namespace ebb::own {
+
+inline void* mmap(void* at, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
+}
+inline int munmap(void* data, std::size_t bytes) { return static_cast<int>(::syscall(SYS_munmap, data, bytes)); }
+inline void* mremap(void* data, std::size_t bytes, std::size_t new_bytes, int flags, void* to) {
+  return reinterpret_cast<void*>(::syscall(SYS_mremap, data, bytes, new_bytes, flags, to));
+}
+inline int madvise(void* data, std::size_t bytes, int advice) {
+  return static_cast<int>(::syscall(SYS_madvise, data, bytes, advice));
+}
+inline int mprotect(void* data, std::size_t bytes, int protection) {
+  return static_cast<int>(::syscall(SYS_mprotect, data, bytes, protection));
+}
+
+}  // namespace ebb::own

@@ -1,0 +1,184 @@
+// Adopted memory whose owner tears a block apart while it is on its way home, or moves it at the moment of a fork. The
+// rest is in src/runtime/test/adopt_test.cc.
+#include "drivers/linux/adopt/adopted_memory.h"
+
+#include <gtest/gtest.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "base/test/in_a_child.h"
+
+namespace ebb {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kBlock = 32 << 20;  // in so many calls that somebody comes in between
+constexpr BlockIndex kIndex(0);
+
+// Of small pages, which are moved one by one.
+std::byte* map_block() {
+  void* const data = ::mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EBB_CHECK(data != MAP_FAILED);
+  ::madvise(data, kBlock, MADV_NOHUGEPAGE);
+  return static_cast<std::byte*>(data);
+}
+
+std::uint64_t& word(std::byte* data, std::size_t page) {
+  return *reinterpret_cast<std::uint64_t*>(data + page * kPage);
+}
+
+sigjmp_buf g_refused;
+
+// False: the touch fails.
+bool read_word(const std::uint64_t& word, std::uint64_t& value) {
+  if (sigsetjmp(g_refused, 1) != 0) return false;
+  value = static_cast<const volatile std::uint64_t&>(word);
+  return true;
+}
+
+struct Outcome {
+  std::uint64_t wrong = 0, refused = 0;
+};
+
+// One block, of which a part is moved when its first page has gone home.
+void tear(const Userfault& home, std::byte* frame, Rng& rng, Outcome& outcome) {
+  std::unique_ptr<AdoptedMemory> adopted;
+  ASSERT_EQ(AdoptedMemory::make(kBlock, home, adopted), Status::kOk);
+  std::byte* const memory = map_block();
+  std::byte* const target = map_block();
+  for (std::size_t i = 0; i < kBlock / kPage; ++i) word(memory, i) = i + 1;
+  adopted->add({kIndex, 1}, memory);
+  ASSERT_EQ(adopted->join(kIndex), Status::kOk);
+  std::atomic<bool> ended{false};
+  std::thread fault_thread([&] {
+    while (!ended) adopted->apply_changes();
+  });
+  std::thread mover([&] { static_cast<void>(adopted->detach(kIndex, frame)); });  // if a page is pinned, it stays
+  for (unsigned char here = 1; (here & 1) != 0;) ::mincore(memory, kPage, &here);
+  const std::size_t pages = kBlock / kPage / 4 * rng.between(1, 3);
+  const std::size_t first = rng.chance(1, 2) ? 0 : kBlock / kPage - pages;
+  void* const moved =
+      ::mremap(memory + first * kPage, pages * kPage, pages * kPage, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+  EXPECT_EQ(moved, target);
+  mover.join();
+  for (std::size_t i = 0; i < pages; ++i) {
+    std::uint64_t value = 0;
+    if (!read_word(word(target, i), value)) {
+      ++outcome.refused;
+    } else if (value != first + i + 1) {
+      ++outcome.wrong;
+    }
+  }
+  ::munmap(memory, kBlock);
+  ::munmap(target, kBlock);
+  ended = true;
+  fault_thread.join();
+}
+
+TEST(AdoptedMemoryTest, WhatIsTornApartOnItsWayHomeIsRightOrFails) {
+  Userfault home;
+  if (Userfault::open(home) != Status::kOk || !home.can_move()) GTEST_SKIP() << "no UFFDIO_MOVE here";
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = [](int) { siglongjmp(g_refused, 1); };
+  ::sigaction(SIGSEGV, &action, &before);
+  Rng rng(7);
+  Outcome outcome;
+  for (int round = 0; round < 12; ++round) {
+    std::byte* const frame = map_block();
+    ASSERT_EQ(home.watch(frame, kBlock), Status::kOk);
+    tear(home, frame, rng, outcome);
+    ::munmap(frame, kBlock);
+  }
+  ::sigaction(SIGSEGV, &before, nullptr);
+  EXPECT_EQ(outcome.wrong, 0u) << outcome.refused << " refused";
+}
+
+// A part torn away stays what it is wherever it goes, and however many there are.
+TEST(AdoptedMemoryTest, PartsTornAwayFromWhatIsAwayFailWhereverTheyGo) {
+  Userfault home;
+  if (Userfault::open(home) != Status::kOk || !home.can_move()) GTEST_SKIP() << "no UFFDIO_MOVE here";
+  std::unique_ptr<AdoptedMemory> adopted;
+  ASSERT_EQ(AdoptedMemory::make(kBlock, home, adopted), Status::kOk);
+  std::byte* const frame = map_block();
+  ASSERT_EQ(home.watch(frame, kBlock), Status::kOk);
+  std::byte* const memory = map_block();
+  std::byte* const targets[] = {map_block(), map_block()};
+  for (std::size_t i = 0; i < kBlock / kPage; ++i) word(memory, i) = i + 1;
+  adopted->add({kIndex, 1}, memory);
+  ASSERT_EQ(adopted->join(kIndex), Status::kOk);
+  ASSERT_EQ(adopted->detach(kIndex, frame), Status::kOk);
+  std::atomic<bool> ended{false};
+  std::thread fault_thread([&] {
+    while (!ended) adopted->apply_changes();
+  });
+  constexpr std::size_t kParts = 40;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const std::byte* from = memory + 2 * i * kPage;
+    for (std::byte* const target : targets) {
+      ASSERT_EQ(
+          ::mremap(const_cast<std::byte*>(from), kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, target + 2 * i * kPage),
+          target + 2 * i * kPage);
+      from = target + 2 * i * kPage;
+    }
+  }
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = [](int) { siglongjmp(g_refused, 1); };
+  ::sigaction(SIGSEGV, &action, &before);
+  for (std::size_t i = 0; i < kParts; ++i) {
+    std::uint64_t value = 0;
+    EXPECT_FALSE(read_word(word(targets[1], 2 * i), value)) << i << " reads " << value;
+  }
+  ::sigaction(SIGSEGV, &before, nullptr);
+  for (std::byte* const data : {memory, targets[0], targets[1]}) ::munmap(data, kBlock);
+  ended = true;
+  fault_thread.join();
+  ::munmap(frame, kBlock);
+}
+
+// What others have mapped in its place meanwhile is theirs in the child, too.
+TEST(AdoptedMemoryTest, AChildLeavesAloneWhatHasTakenThePlaceOfABlock) {
+  Userfault home;
+  if (Userfault::open(home) != Status::kOk || !home.can_move()) GTEST_SKIP() << "no UFFDIO_MOVE here";
+  std::unique_ptr<AdoptedMemory> adopted;
+  ASSERT_EQ(AdoptedMemory::make(kBlock, home, adopted), Status::kOk);
+  std::byte* const memory = map_block();
+  std::byte* const target = map_block();
+  adopted->add({kIndex, 1}, memory);
+  ASSERT_EQ(adopted->join(kIndex), Status::kOk);
+  adopted->before_fork();
+  std::thread owner([&] { ::mremap(memory, kBlock, kBlock, MREMAP_MAYMOVE | MREMAP_FIXED, target); });
+  void* other = MAP_FAILED;
+  while (other == MAP_FAILED) {
+    other = ::mmap(memory, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  }
+  const int end = in_a_child(10, [&] {
+    adopted->after_fork();
+    Userfault faults;
+    if (Userfault::open(faults) != Status::kOk || adopted->enter_child(faults) != Status::kOk) return 1;
+    return word(memory, 1) == 0 && adopted->gone(kIndex) ? 0 : 2;  // a touch that nobody is asked to serve
+  });
+  EXPECT_EQ(end, 0);
+  adopted->after_fork();
+  std::atomic<bool> ended{false};
+  std::thread fault_thread([&] {
+    while (!ended) adopted->apply_changes();
+  });
+  owner.join();
+  ::munmap(memory, kBlock);
+  ::munmap(target, kBlock);
+  ended = true;
+  fault_thread.join();
+}
+
+}  // namespace
+}  // namespace ebb
