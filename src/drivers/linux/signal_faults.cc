@@ -104,19 +104,19 @@ bool jumped_to(std::uintptr_t address, const void* context) {
 #endif
 }
 
-// Whether the mapping lets the thread do what it tried.
-bool permitted(std::uintptr_t address, [[maybe_unused]] const void* context) {
+// Whether a protection that the program has set on an attached block forbids what the thread tried. Frames are mapped
+// shared: what is not is a block that has left again since it was said to be here, and the next touch asks for it.
+bool forbidden(std::uintptr_t address, [[maybe_unused]] const void* context) {
   const ProcessMap* const map = g_map.load();
   Mapping mapping;
-  if (map == nullptr) return true;
-  if (!map->find(address, mapping)) return false;
+  if (map == nullptr || !map->find(address, mapping) || !mapping.shared) return false;
 #if defined(__x86_64__)
   constexpr long long kWrite = 2;  // of the error code of a page fault
   const bool writes = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
 #else
   constexpr bool writes = false;
 #endif
-  return mapping.readable && (mapping.writable || !writes);
+  return !mapping.readable || (writes && !mapping.writable);
 }
 
 // SIGBUS as the kernel raises it for a page it has lost: to the program's handler, and deadly when that is blocked.
@@ -150,7 +150,7 @@ void handle(int /*signal*/, siginfo_t* info, void* context) {
     const auto block = static_cast<std::uint32_t>(offset / desk->block_bytes.load(std::memory_order_relaxed));
     const SlotState outcome = desk->wait_for(block);
     if (outcome == SlotState::kFailed) raise_bus_error(info->si_addr);
-    if (outcome == SlotState::kHere && !permitted(address, context)) g_chain.pass_on(info, context);
+    if (outcome == SlotState::kHere && forbidden(address, context)) g_chain.pass_on(info, context);
   }
   errno = error;
 }
