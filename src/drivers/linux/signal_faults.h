@@ -8,8 +8,8 @@
 //   3. wake(), here() or fail() settles every slot of the block;
 //   4. the handler frees the slot and returns, and the access is repeated; or it raises SIGBUS.
 // A fault that is posted after its block was attached is taken like any other, and its owner finds the block there and
-// says so, with here(): nothing is lost. If the frame is mapped there without the right to this access, it is stopped by
-// a protection that the program has set (mprotect), and the signal is the program's.
+// says so, with here(): nothing is lost. If the frame is mapped there without the right to this access, the program has
+// taken that away (mprotect), and the signal is its own.
 //
 // The handler is installed once, with the first range, and stays: what is not ours goes to the handler there was
 // before. It uses only atomics, write(2) and futex(2) on preallocated slots, and keeps errno. A handler that is
