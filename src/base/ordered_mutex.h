@@ -40,28 +40,34 @@ struct HeldLocks {
 class LockOrder {
  public:
   static void check(Rank rank) {
+    const HeldLocks& all = mine();
     bool forks = false;
-    for (std::size_t i = 0; i < t_held.count; ++i) {
-      const Rank held = t_held.ranks[i];
+    for (std::size_t i = 0; i < all.count; ++i) {
+      const Rank held = all.ranks[i];
       forks = forks || held == Rank::kRuntimes;
       EBB_CHECK(held < rank || (rank == Rank::kCache && held == rank) || (forks && rank > Rank::kRuntimes));
     }
   }
   static void add(Rank rank) {
-    EBB_CHECK_LT(t_held.count, t_held.ranks.size());
-    t_held.ranks[t_held.count++] = rank;
+    HeldLocks& held = mine();
+    EBB_CHECK_LT(held.count, held.ranks.size());
+    held.ranks[held.count++] = rank;
   }
   static void remove(Rank rank) {
-    std::size_t at = t_held.count;
-    while (at > 0 && t_held.ranks[at - 1] != rank) --at;
+    HeldLocks& held = mine();
+    std::size_t at = held.count;
+    while (at > 0 && held.ranks[at - 1] != rank) --at;
     EBB_CHECK_LT(0u, at);
-    for (; at < t_held.count; ++at) t_held.ranks[at - 1] = t_held.ranks[at];
-    --t_held.count;
+    for (; at < held.count; ++at) held.ranks[at - 1] = held.ranks[at];
+    --held.count;
   }
   // Of a thread that is going to wait for a touch of managed memory: who serves it may want what this one holds.
-  static bool none_held() { return t_held.count == 0; }
+  static bool none_held() { return mine().count == 0; }
 
  private:
+  // Where it is inlined, GCC 12's sanitizers take the address of a thread's variable for null.
+  [[gnu::noinline]] static HeldLocks& mine() { return t_held; }
+
   // Of this model, so that a handler can look at it without an allocation.
   [[gnu::tls_model("initial-exec")]] static inline thread_local constinit HeldLocks t_held{};
 };

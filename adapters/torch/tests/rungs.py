@@ -91,6 +91,8 @@ def of(driver="auto"):
     """The rung that a child of this session stands on if it asks for this memory driver."""
     if driver == "remap":
         return "remap"
+    if driver == "move" and wanted() == "remap":
+        return offered(False)[0]
     return wanted() or offered(False)[0]
 
 

@@ -173,15 +173,17 @@ TEST_P(Hazard, RemappingBackAndForthWhileMigrating) {
   char* from = arena.data();
   char* to = arena.data() + kBytes;
   ASSERT_EQ(::mprotect(from, kBytes, PROT_READ | PROT_WRITE), 0);
-  std::atomic<bool> stop{false};
+  std::atomic<bool> begun{false}, stop{false};
   std::thread migrating([&] {
     for (std::size_t i = 0; !stop; ++i) {
+      if (i > 10) begun = true;
       char* const at = arena.page(i % 8 / 4 * 4);
       [[maybe_unused]] const auto out = mirror_->migrate_to_device(0, at, kBytes);
       if (i % 3 > 0) continue;
       [[maybe_unused]] const auto home = mirror_->migrate_to_host(at, kBytes);
     }
   });
+  while (!begun) std::this_thread::yield();  // a thread that starts maps memory, for which a hole below would do
   for (std::uint32_t round = 0; round < 300 && !HasFailure(); ++round) {
     fill(from, kBytes, round);
     if (round % 2 == 1) ::mprotect(from, kBytes, PROT_READ);

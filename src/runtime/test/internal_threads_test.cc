@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -129,7 +130,10 @@ int run_signal_storm(const Options& options) {
 }
 
 TEST(InternalThreads, AHandlerThatTouchesAbsentMemoryNeverHangs) {
-  for (const char* const memory : {"move", "remap"}) {
+  for (const std::string memory : {"move", "remap"}) {
+#if defined(__SANITIZE_THREAD__)
+    if (memory == "remap") continue;  // the sanitizer blocks all signals in a handler, and so the remap driver's
+#endif
     for (const char* const flash : {"uring", "threads"}) {
       const int ended = in_a_child(kSecondsMax, [&] { return run_signal_storm(options_of(memory, flash)); });
       EXPECT_TRUE(ended == 0 || ended == kSkip) << ended << " with " << memory << ", " << flash;
