@@ -39,9 +39,9 @@ setup: link-environment ## install what is missing, build, and put `ebb` and `eb
 demo: setup ## train a model larger than its memory, beside the same run with unlimited memory
 	$(PYTHON) tools/demo.py
 
-# REST=1/3: more of the rest, as tools/run_tests has it.
+# REST=1/12, MINUTES=45: more of the rest, as tools/run_tests has it.
 test: setup ## the tests of every day; says what it leaves out, the last line is the total
-	@$(PYTHON) tools/run_tests $(if $(REST),--rest $(REST))
+	@$(PYTHON) tools/run_tests $(if $(REST),--rest $(REST)) $(if $(MINUTES),--minutes $(MINUTES))
 
 test-all: setup ## every test there is; takes hours
 	@$(PYTHON) tools/run_tests --rest all

@@ -14,10 +14,11 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
-BUILD_LIMIT_S = 3600
-CTEST_LIMIT_S = 3600
+BUILD_LIMIT_S = 1800
+CTEST_LIMIT_S = 1200
 CTEST_TEST_LIMIT_S = 120
 INTERRUPT_LIMIT_S = 20
 FUZZ_RUNS = 1000  # of each; ctest's fixed ones are a fifth
@@ -235,13 +236,12 @@ class Hostile:
 class Pytest:
     """One folder of Python tests, or some files of it, shared out to as many processes as there are processors."""
 
-    def __init__(self, name, folder, limit_s, rest=None, files=(), environment=None):
-        self.name, self.folder, self.limit_s, self.files = name, folder, limit_s, files
-        self.options = ["--rest", rest] if rest else []
+    def __init__(self, name, folder, limit_s, options=(), files=(), environment=None):
+        self.name, self.folder, self.limit_s, self.options, self.files = name, folder, limit_s, options, files
         self.environment = environment or {}
 
     def run(self, scratch, jobs):
-        junit = scratch / f"{self.name.replace(' ', '-')}.xml"
+        junit = scratch / f"{self.name.replace(' ', '-').replace('/', '-')}.xml"
         tests = [f"{self.folder}/{file}" for file in self.files] or [self.folder]
         command = [sys.executable, "-m", "pytest", *tests, "-q", "-rs", "--junit-xml", junit, *self.options,
                    "-n", min(jobs, PYTEST_WORKERS_MAX), "--dist", "worksteal"]
@@ -252,3 +252,17 @@ class Pytest:
         if found := re.search(r"^left out: (\d+) ", output, re.MULTILINE):
             result.left_out = int(found.group(1))
         return result
+
+
+class SlowTests(Pytest):
+    """Of the slow tests those of one part (all, K/N), as many as can begin before a moment of time.monotonic()."""
+
+    def __init__(self, name, folder, limit_s, part, until):
+        super().__init__(name, folder, limit_s)
+        self.part, self.until = part, until
+
+    def run(self, scratch, jobs):
+        self.options = ["-m", "slow", "--rest", self.part]
+        if self.until is not None:
+            self.options += ["--seconds", max(0, round(self.until - time.monotonic()))]
+        return super().run(scratch, jobs)

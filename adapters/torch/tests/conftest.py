@@ -1,15 +1,16 @@
 """Fixtures, and which of these tests run.
 
-`pytest adapters/torch/tests` runs the default set, some minutes, and says how many slow tests it left out; `--rest all`
-runs those too, `--rest 1/3` one third of them, `-m slow` them alone. $EBB_TEST_RUNG=user or remap puts all on that rung
-(rungs.py). A test of managed tensors fails, not skips, while the extension is not built: a suite that skips everything
-looks green.
+`pytest adapters/torch/tests` runs the default set, some minutes, and says how many slow tests it left out; with
+`--rest all` those too, with `--rest 1/3` one third of them, with `-m slow` them alone; `--seconds 600` begins none of
+them later than that. $EBB_TEST_RUNG=user or remap puts all on that rung (rungs.py). A test of managed tensors fails, not
+skips, while the extension is not built: a suite that skips everything looks green.
 """
 
 import os
 import pathlib
 import shutil
 import tempfile
+import time
 import zlib
 
 import pytest
@@ -17,10 +18,12 @@ import runner
 import rungs
 
 LEFT_OUT = "left_out"  # in $EBB_TEST_RESULTS: how many; of use where several processes share the tests
+BEGUN = time.monotonic()
 
 
 def pytest_addoption(parser):
     parser.addoption("--rest", default="none", metavar="none|all|K/N", help="how many of the slow tests run, too")
+    parser.addoption("--seconds", type=float, metavar="N", help="no slow test begins later; it is skipped")
 
 
 def pytest_configure(config):
@@ -30,6 +33,12 @@ def pytest_configure(config):
         results = tempfile.mkdtemp(prefix="ebb-results-")
         os.environ["EBB_TEST_RESULTS"] = results
         config.add_cleanup(lambda: shutil.rmtree(results, ignore_errors=True))
+
+
+def pytest_runtest_setup(item):
+    limit_s = item.config.option.seconds
+    if "slow" in item.keywords and limit_s is not None and time.monotonic() - BEGUN > limit_s:
+        pytest.skip("a slow test for which no time was left")
 
 
 def _chosen(item, rest):
@@ -45,10 +54,11 @@ def pytest_collection_modifyitems(config, items):
     if why := rungs.wanted() and rungs.why_not(rungs.wanted()):
         for item in items:
             item.add_marker(pytest.mark.skip(reason=why))
-    if config.option.markexpr:
+    rest = config.option.rest
+    if config.option.markexpr and rest == "none":
         return
-    left_out = [item for item in items if not _chosen(item, config.option.rest)]
-    items[:] = [item for item in items if _chosen(item, config.option.rest)]
+    left_out = [item for item in items if not _chosen(item, rest)]
+    items[:] = [item for item in items if _chosen(item, rest)]
     config.hook.pytest_deselected(items=left_out)
     (pathlib.Path(os.environ["EBB_TEST_RESULTS"]) / LEFT_OUT).write_text(str(len(left_out)), encoding="utf-8")
 

@@ -116,8 +116,8 @@ def on_soft_device(flash, device_memory, *, memory="64MiB", strict=False, **opti
 def peak_live_bytes(target, flash, arguments, *, memory="1536MiB", **defaults):
     """The most bytes of managed tensors that `target` has at once, from a run in which everything fits.
 
-    Also a test of its own: with nothing to move the result must be stock's, too. More memory in blocks of 64 KiB would be
-    more mappings than Linux allows by default (vm.max_map_count), which is what the rung `remap` would need.
+    Also a test of its own: with nothing to move the result must be stock's, too. More memory in blocks of 64 KiB would
+    need more mappings on the rung `remap` than Linux allows by default (vm.max_map_count).
     """
     def measure():
         child = managed(target, options(flash, memory, **defaults), timeout=MEASURE_LIMIT_S, **arguments)

@@ -137,7 +137,7 @@ TEST_P(Fork, TheChildSeesWhatOtherThreadsHadStored) {
     });
     while (stored == 0) std::this_thread::yield();  // a sanitizer's locks must not be held over a fork, by who starts
     int result = 0;
-    for (int round = 0; result == 0 && round < 20; ++round) {
+    for (int round = 0; result == 0 && round < 10; ++round) {
       const auto in_child = [&] {
         const std::uint64_t n = stored;
         for (std::size_t i = 0; i < 4; ++i) {
