@@ -2,8 +2,8 @@
 
 `pytest adapters/torch/tests` runs the default set, some minutes, and says how many slow tests it left out; with
 `--rest all` those too, with `--rest 1/3` one third of them, with `-m slow` them alone; `--seconds 600` begins none of
-them later than that. $EBB_TEST_RUNG=user or remap puts all on that rung (rungs.py). A test of managed tensors fails, not
-skips, while the extension is not built: a suite that skips everything looks green.
+them later than that. $EBB_TEST_RUNG=user or remap puts all on that rung (rungs.py). A test of managed tensors fails,
+not skips, while the extension is not built: a suite that skips everything looks green.
 """
 
 import os
