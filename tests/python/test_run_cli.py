@@ -336,3 +336,13 @@ def test_unmodified_training_script(tmp_path):
     summary = json.loads((tmp_path / "s.json").read_text())
     assert summary["managed"] and summary["evicted_bytes"] > 0
     assert summary["peak_resident_bytes"] <= summary["budget_bytes"]
+
+
+def test_program_that_imports_ebbtide_before_torch(tmp_path):
+    if not real_extension():
+        pytest.skip("ebbtide._C is not built for this Python")
+    program = "import ebbtide, torch; print(ebbtide.enabled(), ebbtide.manages(torch.ones(1 << 20)))"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_")}
+    managed = subprocess.run([EBB, "run", "--quiet", "--memory", "64MiB", "--flash", str(tmp_path), "--", sys.executable,
+                              "-c", program], capture_output=True, env=environment, timeout=120)
+    assert managed.stdout == b"True True\n", managed.stderr.decode()

@@ -207,3 +207,7 @@ def adopt(array) -> Adopted:
 def release(array) -> None:
     """Ends the adoption of an array, or of what adopt() returned: all of it comes home, and is plain memory again."""
     _adoption.release(array, Error)
+
+
+if "_when_imported" in globals():  # by `ebb run`, whose hook found this import half done
+    globals().pop("_when_imported")()

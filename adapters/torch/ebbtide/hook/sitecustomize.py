@@ -58,6 +58,14 @@ def _enable():
     """Hand this process's memory to Ebbtide, or stop it with the reason."""
     if not _claim():
         return
+    importing = sys.modules.get("ebbtide")
+    if importing is not None and not hasattr(importing, "_enable_from_environment"):
+        importing._when_imported = _start  # the program's `import ebbtide` is what imports torch
+    else:
+        _start()
+
+
+def _start():
     try:
         import ebbtide
     except Exception as error:
