@@ -343,6 +343,6 @@ def test_program_that_imports_ebbtide_before_torch(tmp_path):
         pytest.skip("ebbtide._C is not built for this Python")
     program = "import ebbtide, torch; print(ebbtide.enabled(), ebbtide.manages(torch.ones(1 << 20)))"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_")}
-    managed = subprocess.run([EBB, "run", "--quiet", "--memory", "64MiB", "--flash", str(tmp_path), "--", sys.executable,
-                              "-c", program], capture_output=True, env=environment, timeout=120)
+    managed = subprocess.run([EBB, "run", "--quiet", "--memory", "64MiB", "--flash", str(tmp_path), "--",
+                              sys.executable, "-c", program], capture_output=True, env=environment, timeout=120)
     assert managed.stdout == b"True True\n", managed.stderr.decode()

@@ -134,8 +134,9 @@ void RemapMemory::attach(FrameIndex frame, BlockIndex block) {
 
 // A touch of a block that is here.
 void RemapMemory::wake(BlockIndex block) {
+  if (child_) return placed_[block.value()] ? faults_.here(block) : faults_.wake(block);
   Attached& attached = attached_[block.value()];
-  if (!attached.frame.valid() || child_) return faults_.wake(block);
+  if (!attached.frame.valid()) return faults_.wake(block);
   if (attached.mapped) return faults_.here(block);
   attached.mapped = map_frame_of(block, attached.frame);
   if (attached.mapped || ++attached.refused < kRefusedMax) {

@@ -104,19 +104,20 @@ bool jumped_to(std::uintptr_t address, const void* context) {
 #endif
 }
 
-// Whether a protection that the program has set on an attached block forbids what the thread tried. Frames are mapped
-// shared: what is not is a block that has left again since it was said to be here, and the next touch asks for it.
+// Whether a protection that the program has set forbids what the thread tried. A frame is mapped shared, and what a
+// child has is readable: anything else is a block that has left again since it was said to be here, and the next touch
+// asks for it.
 bool forbidden(std::uintptr_t address, [[maybe_unused]] const void* context) {
   const ProcessMap* const map = g_map.load();
   Mapping mapping;
-  if (map == nullptr || !map->find(address, mapping) || !mapping.shared) return false;
+  if (map == nullptr || !map->find(address, mapping)) return false;
 #if defined(__x86_64__)
   constexpr long long kWrite = 2;  // of the error code of a page fault
   const bool writes = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
 #else
   constexpr bool writes = false;
 #endif
-  return !mapping.readable || (writes && !mapping.writable);
+  return mapping.readable ? writes && !mapping.writable : mapping.shared;
 }
 
 // SIGBUS as the kernel raises it for a page it has lost: to the program's handler, and deadly when that is blocked.

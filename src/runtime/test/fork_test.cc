@@ -117,7 +117,7 @@ int fork_and(
 bool failed_loudly(int ended) {
 #if defined(__SANITIZE_ADDRESS__)
   constexpr int kItsHandlerEnds = 1;
-  if (ended == kItsHandlerEnds) return true;
+  if (ended == kItsHandlerEnds || ended == kSignalled + SIGABRT) return true;  // abort_on_error
 #endif
   return ended == kSignalled + SIGSEGV || ended == kSignalled + SIGBUS;
 }
@@ -235,6 +235,19 @@ TEST_P(Fork, AGrandchildSeesWhatTheChildHadAtItsFork) {
   });
 }
 
+TEST_P(Fork, WhatAChildProtectsIsProtected) {
+  run([](World& world) {
+    const int ended = fork_and([&] {
+      if (!world.holds(2, 1)) return kWrong;
+      ::mprotect(world.tensor(2), kTensorBytes, PROT_READ);
+      if (!world.holds(2, 1)) return kWrong;
+      world.fill(2, 2);
+      return 0;
+    });
+    return failed_loudly(ended) && world.all_hold(1) ? 0 : ended + 1;
+  });
+}
+
 // What cannot leave its place is the child's by copy-on-write.
 TEST_P(Fork, LockedMemoryIsTheChildsAsItWas) {
   run([](World& world) {
@@ -279,7 +292,7 @@ TEST_P(Fork, WithoutAThreadTheChildFailsWhenItTouchesItsMemory) {
     // fork() makes the older call.
     if (!forbid(SYS_clone3, EAGAIN)) return kSkip;
     const int ended = fork_and([&] { return world.all_hold(1) ? 0 : kWrong; });
-    if (ended != 0 && !failed_loudly(ended)) return 1;
+    if (ended != 0 && !failed_loudly(ended)) return ended;
     if (fork_and([] { return 0; }) != 0) return 2;  // who touches nothing lives
     return world.all_hold(1) ? 0 : 3;
   });
