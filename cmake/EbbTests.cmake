@@ -120,6 +120,7 @@ foreach(library nvrtc cublas cufile)
 endforeach()
 target_compile_definitions(nvrtc_soft PRIVATE EBB_SOFT_CXX="${CMAKE_CXX_COMPILER}"
                            EBB_SOFT_FOLDER="${CMAKE_BINARY_DIR}/tests/soft_nvrtc"
+                           EBB_SOFT_MATH="${CMAKE_SOURCE_DIR}/tests/soft_math.h"
                            EBB_SOFT_PRELUDE="${CMAKE_SOURCE_DIR}/tests/cuda/soft_prelude.h")
 target_link_libraries(cublas_soft PRIVATE cuda_soft)
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*_test.cc)
@@ -179,6 +180,7 @@ if(EBB_SANITIZE)
   set_target_properties(opencl_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_definitions(opencl_soft PRIVATE EBB_SOFT_CXX="${CMAKE_CXX_COMPILER}"
                              EBB_SOFT_FOLDER="${CMAKE_BINARY_DIR}/tests/soft_opencl"
+                             EBB_SOFT_MATH="${CMAKE_SOURCE_DIR}/tests/soft_math.h"
                              EBB_SOFT_PRELUDE="${CMAKE_SOURCE_DIR}/tests/opencl/soft/soft_prelude.h")
   set(opencl_beneath $<TARGET_FILE:opencl_soft>)
   add_dependencies(opencl_layer opencl_soft)

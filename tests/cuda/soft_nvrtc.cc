@@ -20,7 +20,7 @@ struct Program {
 };
 
 bool compile(Program& program) {
-  static const std::string prelude = ebb::test::read_file(EBB_SOFT_PRELUDE);
+  static const std::string prelude = ebb::test::read_file(EBB_SOFT_MATH) + ebb::test::read_file(EBB_SOFT_PRELUDE);
   static const ebb::test::HostCompiler compiler{EBB_SOFT_CXX, EBB_SOFT_FOLDER};
   std::string text = prelude + program.source + "\n";
   static const std::regex kernel(R"((?:__global__|EBB_KERNEL)\s+void\s+(\w+)\s*\()");

@@ -42,7 +42,7 @@ std::vector<SoftFunction> functions_of(const std::string& source) {
 }  // namespace
 
 bool SoftProgram::build(const std::string& options) {
-  static const std::string prelude = test::read_file(EBB_SOFT_PRELUDE);
+  static const std::string prelude = test::read_file(EBB_SOFT_MATH) + test::read_file(EBB_SOFT_PRELUDE);
   static const test::HostCompiler compiler{EBB_SOFT_CXX, EBB_SOFT_FOLDER};
   functions = functions_of(source);
   std::string text = prelude + source + "\n";
