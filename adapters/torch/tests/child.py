@@ -30,6 +30,12 @@ def emit(**record):
     print(json.dumps(record), flush=True)
 
 
+def imported(request):
+    """The function that a request names."""
+    module, function = request["target"].split(":")
+    return getattr(importlib.import_module(module), function)
+
+
 def main():
     # A test run started in the background of a shell has Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,7 +43,7 @@ def main():
     if forked:
         for name in PRELOADED:
             importlib.import_module(name)
-        request = forking.serve(int(sys.argv[2]))
+        request = forking.serve(int(sys.argv[2]), imported)
         if request is None:
             return
     else:
@@ -55,8 +61,7 @@ def main():
             soft_device.start(**options["soft_device"])
         else:
             ebbtide.enable(**options)
-    module, function = request["target"].split(":")
-    target = getattr(importlib.import_module(module), function)
+    target = imported(request)
     started = time.monotonic()
     result = target(**request["arguments"])
     if soft_device is not None:

@@ -60,13 +60,18 @@ def connect(command, environment):
     return ours
 
 
-def serve(descriptor):
-    """The server's loop. Returns None when its client has gone, and in every child the request it was forked for."""
+def serve(descriptor, prepare):
+    """The server's loop. Returns None when its client has gone, and in every child the request it was forked for.
+
+    `prepare`: called with each request before the fork, so that what it imports is there for the children after it, too.
+    """
     connection = socket.socket(fileno=descriptor)
     while True:
         message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES_MAX, 2)
         if not message:
             return None
+        order = json.loads(message)
+        prepare(order["request"])
         child = os.fork()
         if child == 0:
             os.setsid()
@@ -74,7 +79,6 @@ def serve(descriptor):
             for end, standard in zip(descriptors, (1, 2)):
                 os.dup2(end, standard)
                 os.close(end)
-            order = json.loads(message)
             os.environ.update(order["env"])
             return order["request"]
         for end in descriptors:

@@ -33,7 +33,8 @@ def place():
     shutil.rmtree(path)
 
 
-def run(rung, place, scenario, arguments, *, library=True):
+def run(rung, place, target, arguments, *, library=True):
+    """Runs `target` on a rung, as an ordinary user but for the full one."""
     if rungs.wanted() not in (None, rung):
         pytest.skip(f"these tests stand on the rung {rungs.wanted()}")
     if why := rungs.why_not(rung):
@@ -43,7 +44,7 @@ def run(rung, place, scenario, arguments, *, library=True):
                               "HOME": str(place), "TMPDIR": str(place)})
     if not library:
         del env["LD_PRELOAD"]
-    argv = runner.command(f"scenarios_calls:{scenario}", arguments, runner.options(place, MEMORY))
+    argv = runner.command(target, arguments, runner.options(place, MEMORY))
     return children.run([*words, *argv], env=env, timeout=240)
 
 
@@ -61,7 +62,7 @@ def cases():
 @pytest.mark.parametrize("name, rung", list(cases()))
 def test_calls(ebbtide_built, place, name, rung):
     scenario, arguments = name.split("-")[0], SCENARIOS[name]
-    child = run(rung, place, scenario, arguments).check()
+    child = run(rung, place, f"scenarios_calls:{scenario}", arguments).check()
     stats = child.find("stats")
     assert stats["description"].startswith(rungs.IN_DESCRIPTION[rung])
     assert (COMPLETED in stats["description"]) == (rung != "full")
@@ -77,7 +78,7 @@ def test_calls(ebbtide_built, place, name, rung):
 @pytest.mark.parametrize("rung", ["user", "remap"])
 def test_without_the_library(ebbtide_built, place, rung):
     """The description tells the truth: a call fails, as it says, and what helps."""
-    child = run(rung, place, "positions", {}, library=False)
+    child = run(rung, place, "scenarios_calls:positions", {}, library=False)
     assert child.returncode == 1
     assert "OSError: [Errno 14] Bad address" in child.stderr or "AssertionError" in child.stderr, child.tail()
 
@@ -85,6 +86,6 @@ def test_without_the_library(ebbtide_built, place, rung):
 @pytest.mark.parametrize("rung", ["full", "user"])
 def test_adopted_memory(ebbtide_built, place, rung):
     """Memory that was NumPy's before: written to a file, read from it, over a socket."""
-    stats = run(rung, place, "adopted", {}).check().find("stats")
+    stats = run(rung, place, "scenarios_calls:adopted", {}).check().find("stats")
     assert stats["description"].startswith(rungs.IN_DESCRIPTION[rung])
     assert stats["evicted_bytes"] > 0 and stats["fetched_bytes"] > 0 and stats["corrupt_blocks"] == 0
