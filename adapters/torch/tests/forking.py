@@ -63,7 +63,7 @@ def connect(command, environment):
 def serve(descriptor, prepare):
     """The server's loop. Returns None when its client has gone, and in every child the request it was forked for.
 
-    `prepare`: called with each request before the fork, so that what it imports is there for the children after it, too.
+    `prepare`: called with each request before the fork, so that what it imports is there for later children too.
     """
     connection = socket.socket(fileno=descriptor)
     while True:
