@@ -23,8 +23,8 @@
 #include "ebb/units.h"
 #include "flash_directory.h"
 #include "plan/follow_program.h"
-#include "plan/policy.h"
 #include "python_package.h"
+#include "rivals/policies.h"
 #include "run/child_process.h"
 #include "run/preload.h"
 #include "run/scratch_directory.h"
@@ -125,7 +125,7 @@ Variables validated_settings(const RunArguments& arguments) {
   variables.emplace_back("EBB_MEMORY", for_device ? "0" : std::to_string(memory_budget(arguments.memory)));
   variables.emplace_back("EBB_FLASH", flash_variable(arguments.flash));
   if (!arguments.policy.empty()) {
-    const auto known = policy_names();
+    const auto known = all_policy_names();
     if (std::find(known.begin(), known.end(), arguments.policy) == known.end()) {
       refuse(fmt::format("--policy: '{}' is unknown; choose {}", arguments.policy, fmt::join(known, ", ")));
     }

@@ -14,7 +14,7 @@
 #include "drivers/linux/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
-#include "plan/policy.h"
+#include "rivals/policies.h"
 #include "sim/sim_report.h"
 #include "trace/reader.h"
 
@@ -56,7 +56,7 @@ class Progress {
 
 std::string known_names() {
   std::string names;
-  for (const std::string_view name : policy_names()) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  for (const std::string_view name : all_policy_names()) names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   return names;
 }
 
@@ -68,10 +68,10 @@ std::vector<std::string> policies_of(const std::string& text) {
     const std::string name = text.substr(start, end - start);
     start = end + 1;
     if (name == "all") {
-      names.insert(names.end(), policy_names().begin(), policy_names().end());
+      names.insert(names.end(), all_policy_names().begin(), all_policy_names().end());
       continue;
     }
-    if (make_policy(name) == nullptr) {
+    if (make_any_policy(name) == nullptr) {
       throw Error(Status::kInvalid,
                   fmt::format("--policy: unknown policy '{}'; there are: all, {}", name, known_names()));
     }
@@ -156,7 +156,7 @@ int simulate_trace(const SimArguments& arguments) {
   Progress progress(names.size() + 1);
   for (const std::string& name : names) {
     progress.next(name);
-    TraceSimulator simulator(trace, make_policy(name), options);
+    TraceSimulator simulator(trace, make_any_policy(name), options);
     findings.results.push_back({name, simulator.run()});
   }
   if (!is_artifact(findings)) {

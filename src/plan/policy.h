@@ -98,9 +98,7 @@ class Policy {
   Pace pace_;
 };
 
-// Of all policies, from the simplest to ours.
-std::span<const std::string_view> policy_names();
-// Null for any other name.
+// Of ours; null for any other name. With those of the published systems: rivals/policies.h.
 std::unique_ptr<Policy> make_policy(std::string_view name);
 
 }  // namespace ebb

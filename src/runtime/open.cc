@@ -14,6 +14,7 @@
 #include "ebb/device.h"
 #include "plan/guide/make_guide.h"
 #include "plan/recorder.h"
+#include "rivals/policies.h"
 #include "runtime/guide/heap_places.h"
 #include "runtime/managed_runtime.h"
 #include "runtime/open_flash.h"
@@ -138,7 +139,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   Options options = wanted;
   check(options);
   ManagedRuntime::Parts parts;
-  parts.policy = make_policy(options.policy);
+  parts.policy = make_any_policy(options.policy);
   if (parts.policy == nullptr) {
     refuse("policy '" + options.policy + "' is unknown; choose on_demand, window or foresight");
   }

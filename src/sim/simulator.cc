@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "rivals/policies.h"
 
 namespace ebb {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::uint32_t kTurnsMax = 20'000;
 constexpr std::uint32_t kStarvedTurnsMax = 64;
 
 std::unique_ptr<Policy> policy_named(std::string_view name) {
-  std::unique_ptr<Policy> policy = make_policy(name);
+  std::unique_ptr<Policy> policy = make_any_policy(name);
   EBB_CHECK(policy != nullptr);
   return policy;
 }

@@ -5,7 +5,7 @@ import re
 # Value headers of include/ebb: for everyone.
 VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h"}
 CORE = {"base", "port", "space", "alloc", "plan", "move"}
-EVERYTHING = CORE | {"runtime", "stream", "trace", "bound", "mirror", "sim", "array", "facade", "drivers"}
+EVERYTHING = CORE | {"runtime", "stream", "trace", "bound", "mirror", "rivals", "sim", "array", "facade", "drivers"}
 
 # Folder of src/ (or of the repository) to what it may include besides itself, std and the value headers. "facade" is
 # the rest of include/ebb, "drivers" all of src/drivers.
@@ -15,6 +15,8 @@ ALLOWED = {
     "space": {"base"},
     "alloc": {"base", "port"},
     "plan": {"base", "space"},
+    # The published systems as policies: only who offers them by name sees them.
+    "rivals": {"base", "space", "plan"},
     "trace": {"base", "plan"},
     "bound": {"base", "plan"},
     # The engine asks a Policy what to evict, so it sees its interface; plan/ sees nothing of move/.
@@ -31,17 +33,18 @@ ALLOWED = {
     "drivers/cuda": {"base", "port", "facade", "drivers/linux"},
     # A device of its own, beside the tiers: what it implements is ebb/opencl.h.
     "drivers/opencl": {"base", "port", "facade", "drivers/linux"},
-    "sim": {"base", "port", "plan"},
+    "sim": {"base", "port", "plan", "rivals"},
     "array": {"facade", "base"},
     "adapters/torch": {"facade"},
-    "cli": {"facade", "port", "drivers", "sim", "plan", "trace", "bound", "base"},
+    "cli": {"facade", "port", "drivers", "sim", "plan", "rivals", "trace", "bound", "base"},
     "tests": EVERYTHING,
     "bench": EVERYTHING,
     "examples": {"facade"},
 }
 # Single files that may do more: the factory chooses drivers, the simulator runs the runtime, the probe
 # of a disk opens it as the runtime does.
-EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers"}),
+EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers", "rivals"}),
+         (re.compile(r"^src/runtime/(environment|test/core_fuzz)\.cc$"), {"rivals"}),
          (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"}),
          (re.compile(r"^src/sim/(trace_)?simulator[^/]*$"), CORE | {"runtime", "facade"}),
          (re.compile(r"^src/sim/test/"), CORE | {"runtime", "facade"})]

@@ -7,6 +7,7 @@
 #include "drivers/cuda/cuda_fixed.h"
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/machine_memory.h"
+#include "rivals/policies.h"
 #include "runtime/device/fixed_runtime.h"
 #include "runtime/device/gpu_runtime.h"
 #include "runtime/open_flash.h"
@@ -110,7 +111,7 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   check(options);
   if (!has_virtual_memory(options)) return open_fixed(options);
   GpuRuntime::Parts parts;
-  parts.policy = make_policy(options.policy);
+  parts.policy = make_any_policy(options.policy);
   if (parts.policy == nullptr) refuse("policy '" + options.policy + "' is unknown; choose window or foresight");
   if (!options.record.empty()) {
     auto recorder = std::make_unique<Recorder>(std::move(parts.policy));

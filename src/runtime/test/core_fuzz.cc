@@ -13,6 +13,7 @@
 
 #include "core_fuzz_program.h"
 #include "ebb/status.h"
+#include "rivals/policies.h"
 
 namespace ebb {
 namespace {
@@ -75,7 +76,7 @@ Arguments parse(int argc, char** argv) {
     } else if (name == "--steps") {
       arguments.steps = static_cast<std::uint32_t>(number(value));
     } else if (name == "--policy") {
-      if (make_policy(value) == nullptr) usage("unknown policy", value);
+      if (make_any_policy(value) == nullptr) usage("unknown policy", value);
       arguments.policy = value;
     } else if (name == "--scenario") {
       arguments.scenario = Scenario::load(value);
@@ -130,7 +131,7 @@ Scenario scenario_of(const Arguments& arguments, std::uint64_t seed) {
   scenario.frames = static_cast<std::uint32_t>(rng.chance(1, 3) ? 8 : rng.between(8, 64));
   scenario.extents = static_cast<std::uint32_t>(rng.chance(1, 5) ? rng.below(9) : rng.between(16, 160));
   scenario.policy = arguments.policy.value_or(kPolicies[rng.below(kPolicies.size())]);
-  if (make_policy(scenario.policy) == nullptr) scenario.policy = "window";
+  if (make_any_policy(scenario.policy) == nullptr) scenario.policy = "window";
   scenario.pinned_percent = rng.chance(1, 4) ? static_cast<std::uint32_t>(rng.between(1, 20)) : 0;
   scenario.faults = random_faults(rng, scenario);
   // Host memory does not fail, so it is there only where nothing does.

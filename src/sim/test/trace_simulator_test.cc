@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ebb/status.h"
+#include "rivals/policies.h"
 #include "trace_builder.h"
 
 namespace ebb {
@@ -39,7 +40,7 @@ Trace round_robin(std::uint32_t count, std::uint32_t blocks, bool written) {
 
 std::vector<TraceSimulator::Iteration> run(const Trace& trace, std::string_view policy,
                                            const TraceSimulator::Options& options) {
-  return TraceSimulator(trace, make_policy(policy), options).run();
+  return TraceSimulator(trace, make_any_policy(policy), options).run();
 }
 
 std::uint64_t bytes(const TraceSimulator::Iteration& iteration, Lane lane) {
@@ -83,7 +84,7 @@ TEST(TraceSimulator, AGuidedFirstIterationWaitsLess) {
 
 TEST(TraceSimulator, WhatFitsTakesExactlyItsKernels) {
   const Trace trace = round_robin(6, 16, true);
-  for (const std::string_view policy : policy_names()) {
+  for (const std::string_view policy : all_policy_names()) {
     for (const auto& iteration : run(trace, policy, machine())) {
       EXPECT_EQ(iteration.ns, 6 * kNs) << policy;
       EXPECT_EQ(iteration.ideal_ns, 6 * kNs) << policy;
@@ -221,7 +222,7 @@ TEST_P(EveryPolicy, RunsRandomNetworksWithinTheMachine) {
     if (seed % 3 == 0) options.machine.host_bytes = 0;
     if (seed % 3 == 1) options.machine.host_bytes = options.machine.device_bytes;
     options.timing = seed % 4 == 0 ? TraceSimulator::Timing::kArtifact : TraceSimulator::Timing::kStrict;
-    TraceSimulator simulator(trace, make_policy(GetParam()), options);
+    TraceSimulator simulator(trace, make_any_policy(GetParam()), options);
     const auto iterations = simulator.run();
     // What had been handed to a lane when an iteration began counts for the one before.
     const double slack = LaneQueue::kDepth;
@@ -233,7 +234,7 @@ TEST_P(EveryPolicy, RunsRandomNetworksWithinTheMachine) {
       EXPECT_LE(blocks(Lane::kHostOut) + blocks(Lane::kFlashOut), room) << GetParam() << " seed " << seed;
       EXPECT_LE(blocks(Lane::kFlashIn), room / 4 + slack) << GetParam() << " seed " << seed;
       EXPECT_LE(blocks(Lane::kFlashOut), room / 4 + slack) << GetParam() << " seed " << seed;
-      if (make_policy(GetParam())->listens()) {
+      if (make_any_policy(GetParam())->listens()) {
         EXPECT_EQ(each.faults, 0u) << GetParam() << " seed " << seed;
       }
     }
@@ -272,7 +273,7 @@ TEST(Policies, LookingFurtherAheadIsFaster) {
   std::map<std::string_view, std::uint64_t> total;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const Trace trace = TraceBuilder::network(seed, 24, 24 * kBlock, 40 * kNs);
-    for (const std::string_view policy : policy_names()) total[policy] += run(trace, policy, machine()).back().ns;
+    for (const std::string_view policy : all_policy_names()) total[policy] += run(trace, policy, machine()).back().ns;
   }
   EXPECT_LT(total["deepum"], total["window"]);
   // Here the lane out is what a better choice of victims alone waits for as well.
@@ -281,10 +282,11 @@ TEST(Policies, LookingFurtherAheadIsFaster) {
   for (const std::string_view policy : {"on_demand", "window", "belady", "flashneuron", "g10_flash"}) {
     EXPECT_LT(total["foresight"], total[policy]) << policy;
   }
-  for (const std::string_view policy : policy_names()) EXPECT_LT(total["foresight"], total[policy] * 21 / 20) << policy;
+  for (const std::string_view policy : all_policy_names())
+    EXPECT_LT(total["foresight"], total[policy] * 21 / 20) << policy;
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn(policy_names().begin(), policy_names().end()),
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn(all_policy_names().begin(), all_policy_names().end()),
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace

@@ -1,5 +1,5 @@
 // See flashneuron.h.
-#include "plan/rivals/flashneuron.h"
+#include "rivals/flashneuron.h"
 
 #include <algorithm>
 

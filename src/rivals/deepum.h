@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "plan/follower.h"
-#include "plan/rivals/arrivals.h"
+#include "rivals/arrivals.h"
 
 namespace ebb {
 

@@ -11,7 +11,7 @@
 
 #include "plan/follower.h"
 #include "plan/planner/planner.h"
-#include "plan/rivals/arrivals.h"
+#include "rivals/arrivals.h"
 
 namespace ebb {
 

@@ -1,5 +1,5 @@
 // See deepum.h.
-#include "plan/rivals/deepum.h"
+#include "rivals/deepum.h"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "plan/rivals/deepum.h"
-#include "plan/rivals/g10_planner.h"
+#include "rivals/deepum.h"
+#include "rivals/g10_planner.h"
 
 namespace ebb {
 namespace {

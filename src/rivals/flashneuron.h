@@ -6,7 +6,7 @@
 // the pages that are still too many leave on demand, and nothing waits that need not.
 #pragma once
 
-#include "plan/rivals/scheduled.h"
+#include "rivals/scheduled.h"
 
 namespace ebb {
 

@@ -4,8 +4,8 @@
 // only for what the plan sends there (G10-Host).
 #pragma once
 
-#include "plan/rivals/g10_planner.h"
-#include "plan/rivals/scheduled.h"
+#include "rivals/g10_planner.h"
+#include "rivals/scheduled.h"
 
 namespace ebb {
 

@@ -1,5 +1,5 @@
 // See scheduled.h.
-#include "plan/rivals/scheduled.h"
+#include "rivals/scheduled.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // See g10_planner.h.
-#include "plan/rivals/g10_planner.h"
+#include "rivals/g10_planner.h"
 
 #include <algorithm>
 #include <utility>
