@@ -60,7 +60,7 @@ function(ebb_folder_tests folder name)
   endforeach()
 endfunction()
 
-set(folders_of_one_thread base port space alloc plan rivals trace bound move sim)
+set(folders_of_one_thread base port space alloc plan rivals trace bound move core sim)
 set(folders_of_threads runtime stream array)
 file(GLOB scenarios CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenario/*.json)
 if(EBB_SANITIZE MATCHES "thread")
@@ -77,7 +77,7 @@ endif()
 # Scenarios: workload, faults and limits as data, run by the fuzzer of the core.
 foreach(scenario ${scenarios})
   cmake_path(GET scenario STEM scenario_name)
-  add_test(NAME scenario.${scenario_name} COMMAND runtime_fuzz --scenario ${scenario} --runs ${EBB_SCENARIO_RUNS}
+  add_test(NAME scenario.${scenario_name} COMMAND core_fuzz --scenario ${scenario} --runs ${EBB_SCENARIO_RUNS}
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(scenario.${scenario_name} PROPERTIES LABELS sim)
 endforeach()

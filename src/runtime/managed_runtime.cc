@@ -114,11 +114,11 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
     out_of_memory(bytes);
   }
   pump();
-  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.budget().resident_bytes());
   after_change();
   const Core::Range range{offset, bytes, 0, false};
-  if (core_.pending({&range, 1})) {
-    wait_while(lock, [&] { return core_.pending({&range, 1}); });
+  if (core_.launches().pending({&range, 1})) {
+    wait_while(lock, [&] { return core_.launches().pending({&range, 1}); });
   }
   return base_ + offset;
 }
@@ -128,13 +128,13 @@ bool ManagedRuntime::allocate_in_core(std::size_t bytes, std::uint64_t& offset) 
   consider_cache();
   if (cache_.take(Heap::round_up(bytes), offset)) return true;  // its log was full
   ++cache_misses_;
-  if (core_.allocate(bytes, offset) != Status::kOk) {
+  if (core_.allocations().allocate(bytes, offset) != Status::kOk) {
     // What is kept for reuse may be what stands in the way.
     claim_cache();
     tell_core();
-    if (core_.allocate(bytes, offset) != Status::kOk) return false;
+    if (core_.allocations().allocate(bytes, offset) != Status::kOk) return false;
   }
-  cache_.know(offset, core_.allocation_bytes(offset));
+  cache_.know(offset, core_.allocations().bytes_of(offset));
   return true;
 }
 
@@ -152,7 +152,7 @@ void ManagedRuntime::deallocate(void* data) noexcept {
   consider_cache();
   if (cache_.put(offset_of(data))) return;  // its log was full, or the thread has a cache only now
   cache_.forget(offset_of(data));
-  core_.deallocate(offset_of(data));
+  core_.allocations().deallocate(offset_of(data));
   // What was freed may be what somebody waits for.
   if (core_.engine().idle()) return;
   pump();
@@ -174,12 +174,13 @@ void ManagedRuntime::count_small(std::int64_t bytes) {
   Lock lock(mutex_);
   const std::int64_t keep = (std::max<std::int64_t>(now, 0) / small_step_ + 2) * small_step_;
   small_kept_.store(keep, std::memory_order_relaxed);
-  core_.set_small_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)), static_cast<std::uint64_t>(keep));
-  if (!core_.over_budget()) return;
+  core_.budget().set_small_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)),
+                                 static_cast<std::uint64_t>(keep));
+  if (!core_.budget().over()) return;
   // Frames leave before the memory is taken.
   pump();
   after_change();
-  changed_.wait_for(lock, kMakeRoomMax, [&] { return !core_.over_budget(); });
+  changed_.wait_for(lock, kMakeRoomMax, [&] { return !core_.budget().over(); });
 }
 
 void ManagedRuntime::out_of_memory(std::size_t bytes) {
@@ -214,12 +215,12 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   const std::uint64_t now_ns = monotonic_ns();
   Lock lock(mutex_);
   tell_core();
-  if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.ran(now_ns - last_launch_ns_);
-  const std::uint64_t ticket = core_.announce(op, ranges);
+  if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.launches().ran(now_ns - last_launch_ns_);
+  const std::uint64_t ticket = core_.launches().announce(op, ranges);
   pump();
   after_change();
-  if (core_.launch_pending(ticket, ranges)) {
-    wait_while(lock, [&] { return core_.launch_pending(ticket, ranges); });
+  if (core_.launches().waits(ticket, ranges)) {
+    wait_while(lock, [&] { return core_.launches().waits(ticket, ranges); });
   }
   last_launch_ns_ = core_.engine().idle() ? now_ns : monotonic_ns();
   return ticket;
@@ -228,7 +229,7 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
 void ManagedRuntime::retire(std::uint64_t ticket) noexcept {
   if (ticket == 0 || child_) return;
   const Lock lock(mutex_);
-  core_.retire(ticket);
+  core_.launches().retire(ticket);
 }
 
 bool ManagedRuntime::hold(std::span<const Access> accesses) noexcept {
@@ -276,7 +277,7 @@ std::uint64_t ManagedRuntime::expect(std::span<const Access> accesses) noexcept 
   std::uint64_t expected = 0;
   with_ranges(accesses, [&](std::span<const Core::Range> ranges) {
     const Lock lock(mutex_);
-    expected = core_.expect(ranges);
+    expected = core_.launches().expect(ranges);
     if (expected == 0) return;
     pump();
     after_change();
@@ -287,13 +288,13 @@ std::uint64_t ManagedRuntime::expect(std::span<const Access> accesses) noexcept 
 void ManagedRuntime::begin(std::uint64_t expected) noexcept {
   if (expected == 0 || child_) return;
   const Lock lock(mutex_);
-  core_.begin(expected);
+  core_.launches().begin(expected);
 }
 
 void ManagedRuntime::forget(std::uint64_t expected) noexcept {
   if (expected == 0 || child_) return;
   const Lock lock(mutex_);
-  core_.forget(expected);
+  core_.launches().forget(expected);
   pump();
   after_change();
 }
@@ -302,7 +303,7 @@ bool ManagedRuntime::lost(std::span<const Access> accesses) const noexcept {
   bool lost = false;
   with_ranges(accesses, [&](std::span<const Core::Range> ranges) {
     const Lock lock(mutex_);
-    lost = core_.lost(ranges);
+    lost = core_.launches().lost(ranges);
   });
   return lost;
 }
@@ -320,7 +321,7 @@ void ManagedRuntime::wait_while(Lock& lock, Pending pending) {
 
 // After anything that may have left work for the mover. Lock held.
 void ManagedRuntime::after_change() {
-  if (core_.has_work() || core_.wants_frame_ahead()) flash_.wake();
+  if (core_.has_work() || core_.budget().wants_frame_ahead()) flash_.wake();
 }
 
 void ManagedRuntime::step() noexcept {
@@ -332,7 +333,7 @@ void ManagedRuntime::step() noexcept {
   ++steps_;
   tell_core();
   core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
-  core_.step();
+  core_.launches().step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.
   if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
 }

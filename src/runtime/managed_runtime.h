@@ -20,12 +20,12 @@
 #include <vector>
 
 #include "base/ordered_mutex.h"
+#include "core/core.h"
 #include "ebb/runtime.h"
 #include "move/checked_flash.h"
 #include "plan/recorder.h"
 #include "port/space_memory.h"
 #include "runtime/cache/range_cache.h"
-#include "runtime/core.h"
 #include "runtime/fork/fork_board.h"
 #include "runtime/pace/flash_pace.h"
 #include "runtime/pace/stall_clock.h"

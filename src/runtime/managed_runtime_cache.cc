@@ -22,7 +22,7 @@ std::uint64_t ManagedRuntime::cached_bytes_max(std::uint64_t budget_bytes) {
 // What the program's threads have freed and allocated without the core. Before anything else that the policy is told,
 // in whose eyes it happened before. Not on the mover or the fault thread: it allocates. Lock held.
 void ManagedRuntime::tell_core() {
-  cache_.tell(core_);
+  cache_.tell(core_.allocations());
 #ifdef EBB_VALIDATE
   cache_.validate();
 #endif
@@ -31,7 +31,7 @@ void ManagedRuntime::tell_core() {
 // Lock held; never allocates.
 void ManagedRuntime::pump() {
   core_.pump();
-  if (core_.short_of_frames()) {
+  if (core_.engine().short_of_frames()) {
     claim_cache();
     core_.pump();
   }
@@ -40,8 +40,9 @@ void ManagedRuntime::pump() {
 
 // Everything held is given up, and the cache closed for some time. Lock held; never allocates.
 void ManagedRuntime::claim_cache() {
-  cache_trims_ += cache_.claim_all([&](std::uint64_t offset, std::uint64_t bytes) { core_.release(offset, bytes); });
-  core_.set_spare(false);
+  cache_trims_ +=
+      cache_.claim_all([&](std::uint64_t offset, std::uint64_t bytes) { core_.allocations().release(offset, bytes); });
+  core_.engine().set_spare(false);
   calm_ = 0;
   calm_needed_ = std::clamp(2 * calm_needed_, kCalmMin, kCalmMax);
 }
@@ -52,10 +53,10 @@ void ManagedRuntime::consider_cache() {
   if (!cache_.is_open()) {
     if (++calm_ < calm_needed_ || !core_.all_here()) return;
     cache_.open();
-    core_.set_spare(cache_.is_open());
+    core_.engine().set_spare(cache_.is_open());
   }
   cache_.join();
-  core_.set_cache_bytes(cache_.table_bytes());
+  core_.budget().set_cache_bytes(cache_.table_bytes());
 }
 
 void ManagedRuntime::add_cache(Stats& stats) const {

@@ -32,11 +32,11 @@ void ManagedRuntime::move_loop() {
   Lock lock(mutex_);
   while (!stopping_) {
     if (adoption_ != nullptr) settle_adopted();
-    if (core_.extents_wanted() > 0) grow_flash(lock);
+    if (core_.budget().extents_wanted() > 0) grow_flash(lock);
     const std::size_t taken = core_.take_requests(requests);
     // Slow, so only while nothing moves.
     const bool idle = taken == 0 && core_.engine().in_flight() == 0;
-    const FrameIndex ahead = idle ? core_.begin_frame_ahead() : FrameIndex::none();
+    const FrameIndex ahead = idle ? core_.budget().begin_frame_ahead() : FrameIndex::none();
     lock.unlock();
     flash_.submit(std::span(requests).first(taken));
     std::size_t arrived = flash_.poll(completions);
@@ -48,7 +48,7 @@ void ManagedRuntime::move_loop() {
       arrived = flash_.poll(completions);
     }
     lock.lock();
-    if (ahead.valid()) core_.end_frame_ahead(ahead, made);
+    if (ahead.valid()) core_.budget().end_frame_ahead(ahead, made);
     for (const FlashCompletion& completion : std::span(completions).first(arrived)) core_.complete(completion);
     settle_written();
     const bool starved = core_.engine().starved().valid();
@@ -72,18 +72,18 @@ void ManagedRuntime::move_loop() {
 }
 
 void ManagedRuntime::publish() {
-  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.budget().resident_bytes());
   stats_file_.update(read_stats());
 }
 
 void ManagedRuntime::grow_flash(Lock& lock) {
   const std::uint32_t now = core_.extents().capacity();
-  std::uint32_t more = core_.extents_wanted() - now;
+  std::uint32_t more = core_.budget().extents_wanted() - now;
   lock.unlock();
   // Where the file system has less left than a step, half a step may still fit.
   while (more > 0 && flash_.reserve(now + more) != Status::kOk) more /= 2;
   lock.lock();
-  core_.set_extents(now + more, more > 0);
+  core_.budget().set_extents(now + more, more > 0);
   pump();
   changed_.notify_all();
 }
@@ -127,7 +127,7 @@ ManagedRuntime::Lock ManagedRuntime::lock_for_faults() {
 void ManagedRuntime::settle_faults() {
   const std::uint64_t now = monotonic_ns();
   const BlockIndex starved = core_.engine().starved();
-  const bool help_comes = core_.extents_wanted() > 0 || core_.making_frame_ahead();
+  const bool help_comes = core_.budget().extents_wanted() > 0 || core_.budget().making_frame_ahead();
   if (starvation_.over(now, starved, help_comes)) {
     char text[256];
     say(text, std::snprintf(text, sizeof text,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 
+#include "core/heap_places.h"
 #include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/machine_memory.h"
@@ -15,7 +16,6 @@
 #include "plan/guide/make_guide.h"
 #include "plan/recorder.h"
 #include "rivals/policies.h"
-#include "runtime/guide/heap_places.h"
 #include "runtime/managed_runtime.h"
 #include "runtime/open_flash.h"
 #include "trace/reader.h"
@@ -65,7 +65,7 @@ std::unique_ptr<SpaceMemory> open_memory(const Options& options, const Core::Con
   if (driver != "auto" && driver != "move" && driver != "remap") {
     refuse("memory driver '" + driver + "' is unknown; choose auto, move or remap");
   }
-  const std::uint32_t frames = Core::frames_of(config);
+  const std::uint32_t frames = config.frames();
   std::string reasons;
   if (driver != "remap") {
     std::unique_ptr<MoveMemory> memory;
@@ -98,7 +98,7 @@ void take_guide(const Options& options, Core::Config& config, Policy& policy) {
     refuse("a guide is of no use to the policy '" + options.policy + "'; leave it out, or choose foresight");
   }
   config.frames_ahead = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(Core::frames_of(config), summarize(trace).peak_bytes / config.block_bytes));
+      std::min<std::uint64_t>(config.frames(), summarize(trace).peak_bytes / config.block_bytes));
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   config.extents =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
-  const std::uint64_t blocks = (std::uint64_t{Core::frames_of(config)} + config.extents) * kSpaceFactor;
+  const std::uint64_t blocks = (std::uint64_t{config.frames()} + config.extents) * kSpaceFactor;
   config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax)) / 4 * 4;
   config.cache_bytes_a_block = RangeTable::bytes_a_block(options.block_bytes);
   if (!options.guide.empty()) take_guide(options, config, *planner);

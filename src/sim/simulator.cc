@@ -48,7 +48,7 @@ SimDriver::SimDriver(const Config& config)
 }
 
 SimMemory::Config SimDriver::memory_config(const Config& config, std::uint64_t seed) {
-  return {config.block_bytes, Core::frames_of(core_config(config)), config.blocks, seed};
+  return {config.block_bytes, core_config(config).frames(), config.blocks, seed};
 }
 
 std::unique_ptr<SimFlash> SimDriver::make_device(const Config& config, std::uint64_t seed) {
@@ -62,12 +62,12 @@ std::unique_ptr<SimFlash> SimDriver::make_device(const Config& config, std::uint
 }
 
 bool SimDriver::idle() const {
-  return core_.engine().in_flight() == 0 && !core_.engine().has_requests() && core_.extents_wanted() == 0;
+  return core_.engine().in_flight() == 0 && !core_.engine().has_requests() && core_.budget().extents_wanted() == 0;
 }
 
 bool SimDriver::turn() {
   ++counters_.turns;
-  bool worked = core_.extents_wanted() > 0;
+  bool worked = core_.budget().extents_wanted() > 0;
   if (worked) grow();
   std::array<FlashRequest, kBatch> requests;
   std::array<FlashCompletion, kBatch> completions;
@@ -98,16 +98,16 @@ void SimDriver::complete(const FlashCompletion& completion) {
 }
 
 void SimDriver::grow() {
-  const std::uint32_t wanted = core_.extents_wanted();
+  const std::uint32_t wanted = core_.budget().extents_wanted();
   const bool made = flash_.reserve(host_extents_ + wanted) == Status::kOk;
-  core_.set_extents(made ? wanted : core_.extents().capacity(), made);
+  core_.budget().set_extents(made ? wanted : core_.extents().capacity(), made);
   update_limit();
   pump();
 }
 
 void SimDriver::set_small_bytes(std::uint64_t bytes) {
   small_bytes_ = bytes;
-  core_.set_small_bytes(bytes, bytes);
+  core_.budget().set_small_bytes(bytes, bytes);
   update_limit();
   pump();
 }
@@ -115,33 +115,33 @@ void SimDriver::set_small_bytes(std::uint64_t bytes) {
 // The core may have divided its budget anew: frames get what small allocations and tables leave, and never more.
 void SimDriver::update_limit() {
   const std::uint64_t bytes = core_.block_bytes();
-  const std::uint64_t other = core_.resident_bytes() - memory_.created() * bytes;
+  const std::uint64_t other = core_.budget().resident_bytes() - memory_.created() * bytes;
   const std::uint64_t most = budget_bytes_ > other ? (budget_bytes_ - other) / bytes : 0;
-  EBB_CHECK(core_.frames_limit() <= most || core_.frames_limit() <= Core::kFramesMin);
-  memory_.set_frames_limit(core_.frames_limit());
+  EBB_CHECK(core_.budget().frames_limit() <= most || core_.budget().frames_limit() <= Core::kFramesMin);
+  memory_.set_frames_limit(core_.budget().frames_limit());
 }
 
 void SimDriver::pump() {
   core_.pump();
-  if (!core_.short_of_frames()) return;
+  if (!core_.engine().short_of_frames()) return;
   release_kept();
   core_.pump();
 }
 
 void SimDriver::keep(std::uint64_t offset) {
-  core_.died(offset);
+  core_.allocations().died(offset);
   kept_.push_back(offset);
-  core_.set_spare(true);
+  core_.engine().set_spare(true);
 }
 
 bool SimDriver::take_kept(std::uint64_t bytes, std::uint64_t& offset) {
   const std::uint64_t size = Heap::round_up(bytes);
   const auto found = std::find_if(kept_.rbegin(), kept_.rend(),
-                                  [&](std::uint64_t other) { return core_.allocation_bytes(other) == size; });
+                                  [&](std::uint64_t other) { return core_.allocations().bytes_of(other) == size; });
   if (found == kept_.rend()) return false;
   offset = *found;
   kept_.erase(std::next(found).base());
-  core_.born(offset);
+  core_.allocations().born(offset);
   ++counters_.kept_taken;
   pump();
   return true;
@@ -150,16 +150,16 @@ bool SimDriver::take_kept(std::uint64_t bytes, std::uint64_t& offset) {
 // As a runtime does it: frames at once, on any thread; addresses when the program calls.
 void SimDriver::release_kept() {
   for (const std::uint64_t offset : kept_) {
-    core_.release(offset);
+    core_.allocations().release(offset);
     released_.push_back(offset);
     ++counters_.kept_released;
   }
   kept_.clear();
-  core_.set_spare(false);
+  core_.engine().set_spare(false);
 }
 
 void SimDriver::bury_released() {
-  for (const std::uint64_t offset : released_) static_cast<void>(core_.bury(offset));
+  for (const std::uint64_t offset : released_) static_cast<void>(core_.allocations().bury(offset));
   released_.clear();
 }
 
@@ -171,16 +171,16 @@ void SimDriver::give_up_kept() {
 
 Status SimDriver::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   bury_released();
-  Status status = core_.allocate(bytes, offset);
+  Status status = core_.allocations().allocate(bytes, offset);
   if (status != Status::kOk && !kept_.empty()) {
     give_up_kept();
-    status = core_.allocate(bytes, offset);
+    status = core_.allocations().allocate(bytes, offset);
   }
   update_limit();
   if (status != Status::kOk) return status;
   pump();
   const Core::Range range{offset, bytes, 0, false};
-  for (std::uint32_t turns = 0; core_.pending({&range, 1}); ++turns) {
+  for (std::uint32_t turns = 0; core_.launches().pending({&range, 1}); ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
     EBB_CHECK(turn());
   }
@@ -188,20 +188,20 @@ Status SimDriver::allocate(std::uint64_t bytes, std::uint64_t& offset) {
 }
 
 void SimDriver::deallocate(std::uint64_t offset) {
-  core_.deallocate(offset);
+  core_.allocations().deallocate(offset);
   // Whoever waited for a transfer that has just been called off must not be forgotten.
   if (!core_.engine().idle()) pump();
 }
 
 Status SimDriver::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset) {
   give_up_kept();
-  const Status status = core_.reserve(count, blocks, offset);
+  const Status status = core_.adopted().reserve(count, blocks, offset);
   update_limit();
   return status;
 }
 
 bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {
-  for (std::uint32_t stuck = 0; !core_.adopt(block);) {
+  for (std::uint32_t stuck = 0; !core_.adopted().adopt(block);) {
     pump();
     stuck = turn() ? 0 : stuck + 1;
     if (stuck > kStarvedTurnsMax) return false;
@@ -215,7 +215,7 @@ bool SimDriver::release(BlockIndex index, std::span<std::byte> content) {
   for (std::uint32_t turns = 0, stuck = 0; block.state != BlockState::kResident; ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
     if (block.state == BlockState::kLost || block.state == BlockState::kUntouched) return false;
-    core_.want(index);
+    core_.adopted().want(index);
     pump();
     if (block.state == BlockState::kResident) break;
     stuck = turn() ? 0 : stuck + 1;
@@ -236,9 +236,9 @@ void SimDriver::abandon(BlockIndex index) {
 }
 
 std::uint64_t SimDriver::announce(std::uint64_t op, std::span<const Core::Range> ranges) {
-  const std::uint64_t ticket = core_.announce(op, ranges);
+  const std::uint64_t ticket = core_.launches().announce(op, ranges);
   pump();
-  for (std::uint32_t turns = 0; core_.launch_pending(ticket, ranges); ++turns) {
+  for (std::uint32_t turns = 0; core_.launches().waits(ticket, ranges); ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
     EBB_CHECK(turn());
   }

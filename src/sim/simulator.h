@@ -13,8 +13,8 @@
 #include <span>
 #include <string_view>
 
+#include "core/core.h"
 #include "move/checked_flash.h"
-#include "runtime/core.h"
 #include "sim/event_log.h"
 #include "sim/event_queue.h"
 #include "sim/fault_plan.h"

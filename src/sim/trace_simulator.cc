@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/check.h"
+#include "core/heap_places.h"
 #include "ebb/status.h"
 #include "plan/guide/make_guide.h"
-#include "runtime/guide/heap_places.h"
 
 namespace ebb {
 namespace {
@@ -72,10 +72,10 @@ TraceSimulator::TraceSimulator(const Trace& trace, std::unique_ptr<Policy> polic
       placed_(trace.tensors.size()),
       config_(config_for(trace, options)),
       core_(config_, memory_, guided(std::move(policy), trace, config_, options)),
-      versions_(Core::frames_of(config_)),
+      versions_(config_.frames()),
       lanes_(options.machine, options.block_bytes, config_.host_extents, options.timing == Timing::kStrict, versions_,
              clock_) {
-  core_.set_extents(config_.extents, false);
+  core_.budget().set_extents(config_.extents, false);
   std::vector<Trace::LaunchIndex> first(trace.tensors.size(), Trace::kNone);
   std::vector<Trace::LaunchIndex> last(trace.tensors.size(), Trace::kNone);
   for (Trace::LaunchIndex i = 0; i < trace.launches.size(); ++i) {
@@ -102,7 +102,7 @@ BlockRange TraceSimulator::blocks_of(Trace::TensorIndex tensor) const {
 
 void TraceSimulator::allocate(Trace::TensorIndex tensor) {
   const std::uint64_t bytes = std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1);
-  if (core_.allocate(bytes, placed_[tensor].offset) != Status::kOk) {
+  if (core_.allocations().allocate(bytes, placed_[tensor].offset) != Status::kOk) {
     throw Error(Status::kNoMemory, "the trace does not fit: device, host and flash together are too small at tensor " +
                                        std::to_string(trace_.tensors[tensor].id));
   }
@@ -111,7 +111,7 @@ void TraceSimulator::allocate(Trace::TensorIndex tensor) {
 }
 
 void TraceSimulator::free(Trace::TensorIndex tensor) {
-  core_.deallocate(placed_[tensor].offset);
+  core_.allocations().deallocate(placed_[tensor].offset);
   placed_[tensor].live = false;
 }
 
@@ -151,7 +151,7 @@ void TraceSimulator::iterate(Iteration& result) {
     }
     if (i < trace_.launches.size()) launch(i, result);
   }
-  core_.step();
+  core_.launches().step();
   core_.pump();
   flow();
   result.ns = clock_.now_ns() - start_ns;
@@ -186,7 +186,7 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   const bool artifact = options_.timing == Timing::kArtifact;
   const Missed missed = artifact ? count_missing() : Missed{};
   note_late();
-  const std::uint64_t ticket = core_.announce(launch.op, ranges_);
+  const std::uint64_t ticket = core_.launches().announce(launch.op, ranges_);
   core_.pump();
   flow();
   wait_for(ticket, result);
@@ -197,8 +197,8 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   for (std::uint64_t before = transfers_; advance(end_ns); before = transfers_) {
     end_ns += (transfers_ - before) * options_.machine.transfer_cpu_ns;
   }
-  core_.retire(ticket);
-  core_.ran(ns);
+  core_.launches().retire(ticket);
+  core_.launches().ran(ns);
   core_.pump();
   flow();
 }
@@ -216,11 +216,11 @@ void TraceSimulator::wait_for(std::uint64_t ticket, Iteration& result) {
     }
   }
   // A launch larger than memory waits only for its beginning: the core knows which.
-  const bool all_needed = blocks <= core_.frames_limit() / 2;
+  const bool all_needed = blocks <= core_.budget().frames_limit() / 2;
   std::size_t first = 0;
   const auto waits = [&] {
     while (first < missing_.size() && !pending(missing_[first])) ++first;
-    return (all_needed && first < missing_.size()) || core_.launch_pending(ticket, ranges_);
+    return (all_needed && first < missing_.size()) || core_.launches().waits(ticket, ranges_);
   };
   while (waits()) {
     const std::uint64_t before_ns = clock_.now_ns();

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/core.h"
 #include "plan/machine.h"
 #include "plan/trace.h"
-#include "runtime/core.h"
 #include "sim/event_queue.h"
 #include "sim/lane_queue.h"
 

@@ -82,7 +82,7 @@ int run(SpaceDriver driver, Trouble trouble) {
   FlashFile file = FlashFile::open(default_flash_directory());
   std::unique_ptr<ThreadFlash> flash;
   std::string reason;
-  parts.memory = make_space(driver, kBlock, parts.config.blocks, Core::frames_of(parts.config), reason);
+  parts.memory = make_space(driver, kBlock, parts.config.blocks, parts.config.frames(), reason);
   if (parts.memory == nullptr || ThreadFlash::make(file, parts.config.queue_depth, flash) != Status::kOk) return kSkip;
   parts.flash = std::make_unique<TroubledFlash>(std::move(flash), trouble);
   const auto runtime = std::make_shared<ManagedRuntime>(options, std::move(parts));

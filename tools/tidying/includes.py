@@ -4,8 +4,9 @@ import re
 
 # Value headers of include/ebb: for everyone.
 VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h"}
-CORE = {"base", "port", "space", "alloc", "plan", "move"}
-EVERYTHING = CORE | {"runtime", "stream", "trace", "bound", "mirror", "rivals", "sim", "array", "facade", "drivers"}
+PARTS = {"base", "port", "space", "alloc", "plan", "move"}
+EVERYTHING = PARTS | {"core", "rivals", "runtime", "stream", "trace", "bound", "mirror", "sim", "array", "facade",
+                      "drivers"}
 
 # Folder of src/ (or of the repository) to what it may include besides itself, std and the value headers. "facade" is
 # the rest of include/ebb, "drivers" all of src/drivers.
@@ -21,7 +22,9 @@ ALLOWED = {
     "bound": {"base", "plan"},
     # The engine asks a Policy what to evict, so it sees its interface; plan/ sees nothing of move/.
     "move": {"base", "port", "space", "alloc", "plan"},
-    "runtime": CORE | {"facade", "trace"},
+    # All that is deterministic in one object: it knows neither who drives it nor with what.
+    "core": PARTS,
+    "runtime": PARTS | {"core", "facade", "trace"},
     # The folder src/stream; its header is ebb/stream.h. Of the driver, what is mapped in this process.
     "stream": {"base", "facade", "drivers/linux"},
     # It is about this process and this kernel: it calls them itself, through the thin layer of the driver.
@@ -33,7 +36,7 @@ ALLOWED = {
     "drivers/cuda": {"base", "port", "facade", "drivers/linux"},
     # A device of its own, beside the tiers: what it implements is ebb/opencl.h.
     "drivers/opencl": {"base", "port", "facade", "drivers/linux"},
-    "sim": {"base", "port", "plan", "rivals"},
+    "sim": PARTS | {"core", "rivals"},
     "array": {"facade", "base"},
     "adapters/torch": {"facade"},
     "cli": {"facade", "port", "drivers", "sim", "plan", "rivals", "trace", "bound", "base"},
@@ -41,13 +44,11 @@ ALLOWED = {
     "bench": EVERYTHING,
     "examples": {"facade"},
 }
-# Single files that may do more: the factory chooses drivers, the simulator runs the runtime, the probe
-# of a disk opens it as the runtime does.
+# Single files that may do more: the factory chooses drivers and policies, the probe of a disk opens it as the runtime
+# does.
 EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers", "rivals"}),
-         (re.compile(r"^src/runtime/(environment|test/core_fuzz)\.cc$"), {"rivals"}),
-         (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"}),
-         (re.compile(r"^src/sim/(trace_)?simulator[^/]*$"), CORE | {"runtime", "facade"}),
-         (re.compile(r"^src/sim/test/"), CORE | {"runtime", "facade"})]
+         (re.compile(r"^src/(runtime/environment|core/test/core_fuzz)\.cc$"), {"rivals"}),
+         (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"})]
 # Headers of a library to the only folders that may see it.
 SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conformance/")),
        (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),

@@ -17,7 +17,8 @@ FUNCTION_MAX = 70
 FOLDER_MAX = 12
 README_MAX = 30
 CODE = {".cc", ".h", ".py"}
-DETERMINISTIC = ("src/base/", "src/space/", "src/alloc/", "src/plan/", "src/move/", "src/sim/")
+DETERMINISTIC = ("src/base/", "src/space/", "src/alloc/", "src/plan/", "src/rivals/", "src/move/", "src/core/",
+                 "src/sim/")
 WORLD = ("src/base/clock.h", "src/base/internal_thread.h", "src/base/internal_thread.cc",
          "src/base/ordered_mutex.h")
 OTHER_WITH_README = ("cli", "adapters/torch", "tests", "bench", "tools")
@@ -35,7 +36,7 @@ BANNED = [
      "libebb_calls.so refuses it to managed memory: own:: of drivers/linux/calls/own_mapping.h",
      tuple(f"src/drivers/linux/{name}" for name in ("move_memory", "page_moves", "remap_memory", "userfault")), False),
     (r"\bunordered_(multi)?(map|set)\b", "its order is not defined: use std::map, std::set or a sorted vector",
-     ("src/space/", "src/plan/", "src/move/"), False),
+     ("src/space/", "src/plan/", "src/rivals/", "src/move/", "src/core/"), False),
     (r"(?<![\w.>])(std::)?(f|v|vf|d)?printf\s*\(|\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?f?puts\s*\(",
      "the core prints nothing: return a Status", DETERMINISTIC, False),
 ]

@@ -81,11 +81,11 @@ ManagedRuntime::Adopted* ManagedRuntime::reserve_for(std::span<std::byte> given,
   lock.lock();
   tell_core();
   const auto count = static_cast<std::uint32_t>(memory.size() / core_.block_bytes());
-  Status status = core_.reserve(count, made->blocks, made->offset);
+  Status status = core_.adopted().reserve(count, made->blocks, made->offset);
   for (int tries = 0; status != Status::kOk && tries < kReserveTriesMax; ++tries) {
     claim_cache();
     tell_core();
-    status = core_.reserve(count, made->blocks, made->offset);
+    status = core_.adopted().reserve(count, made->blocks, made->offset);
     if (status != Status::kBusy) break;
     changed_.wait_for(lock, kTurn);
   }
@@ -114,10 +114,10 @@ void ManagedRuntime::adopt_blocks(const Adopted& adopted) {
 void ManagedRuntime::adopt_block(BlockIndex block) {
   Lock lock(mutex_);
   const std::uint64_t begin_ns = monotonic_ns();
-  for (int idle = 0; !core_.adopt(block);) {
+  for (int idle = 0; !core_.adopted().adopt(block);) {
     pump();
     after_change();
-    const bool moves = core_.engine().in_flight() > 0 || core_.extents_wanted() > 0;
+    const bool moves = core_.engine().in_flight() > 0 || core_.budget().extents_wanted() > 0;
     idle = moves ? 0 : idle + 1;
     if (idle > kIdleTurnsMax || monotonic_ns() - begin_ns > kBlockMaxNs) {
       throw Error(Status::kNoMemory,
@@ -129,7 +129,7 @@ void ManagedRuntime::adopt_block(BlockIndex block) {
     changed_.wait_for(lock, kTurn);
   }
   const Status status = adoption_->join(block);
-  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.budget().resident_bytes());
   if (status == Status::kOk) return;
   core_.engine().disown(block);
   throw Error(status, status == Status::kBusy
@@ -247,8 +247,8 @@ void ManagedRuntime::bring_home(Lock& lock, BlockIndex block, BlockIndex end) {
                                         "' has lost a part of it. It stays adopted; a touch of that part fails.");
     }
     const std::uint32_t last = std::min(end.value(), block.value() + kHomeAhead);
-    core_.want(block);
-    for (BlockIndex i = block.next(); i.value() < last; i = i.next()) core_.want_ahead(i);
+    core_.adopted().want(block);
+    for (BlockIndex i = block.next(); i.value() < last; i = i.next()) core_.adopted().want_ahead(i);
     pump();
     after_change();
     if (core_.table()[block].state == BlockState::kResident) break;
@@ -263,7 +263,7 @@ void ManagedRuntime::bring_home(Lock& lock, BlockIndex block, BlockIndex end) {
 void ManagedRuntime::forget_adopted(const Adopted& adopted) {
   const Lock lock(mutex_);
   tell_core();
-  core_.unreserve(adopted.blocks, adopted.offset);
+  core_.adopted().unreserve(adopted.blocks, adopted.offset);
   adoption_->remove(adopted.blocks);
   const std::lock_guard list(adopted_mutex_);
   std::erase_if(adopted_, [&](const auto& other) { return other.get() == &adopted; });
@@ -289,7 +289,7 @@ void ManagedRuntime::settle_adopted() {
       continue;
     }
     tell_core();
-    core_.unreserve(adopted.blocks, adopted.offset);
+    core_.adopted().unreserve(adopted.blocks, adopted.offset);
     adoption_->remove(adopted.blocks);
     const std::lock_guard list(adopted_mutex_);
     adopted_.erase(adopted_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -54,11 +54,11 @@ class RangeCache {
   // Closes, and gives up all that is held: release(offset, bytes) for each. Returns how many.
   template <typename Release>
   std::uint64_t claim_all(Release&& release);
-  // Tells `core` of what has happened since the last time: died(offset), born(offset), and bury(offset) for what is
-  // held no longer, after release(offset) if it was not claimed; turns(offset) is how often it has died
-  // and been born. bury() returns the bytes.
-  template <typename Core>
-  void tell(Core& core);
+  // Tells `core` (core/allocations.h) of what has happened since the last time: died(offset), born(offset), and
+  // bury(offset) for what is held no longer, after release(offset) if it was not claimed; turns(offset) is how often it
+  // has died and been born. bury() returns the bytes.
+  template <typename Allocations>
+  void tell(Allocations& core);
 
   // Around fork(): no thread is then in the middle of something that the child would wait for.
   void before_fork();
@@ -91,8 +91,8 @@ class RangeCache {
   Thread* mine() const;
   bool grant(Thread& thread, std::uint64_t bytes);
   bool has_news() const;
-  template <typename Core>
-  bool tell_next(Core& core, ThreadRanges& ranges, std::uint32_t& at, std::uint64_t& buried);
+  template <typename Allocations>
+  bool tell_next(Allocations& core, ThreadRanges& ranges, std::uint32_t& at, std::uint64_t& buried);
 
   const std::uint64_t id_;
   const std::uint64_t held_bytes_max_;
@@ -119,8 +119,8 @@ std::uint64_t RangeCache::claim_all(Release&& release) {
   return claimed;
 }
 
-template <typename Core>
-void RangeCache::tell(Core& core) {
+template <typename Allocations>
+void RangeCache::tell(Allocations& core) {
   if (!has_news()) return;
   const std::uint32_t count = threads_->count;
   // All at the same moment: what one thread has done may rest on what another had done before.
@@ -147,8 +147,8 @@ void RangeCache::tell(Core& core) {
   }
 }
 
-template <typename Core>
-bool RangeCache::tell_next(Core& core, ThreadRanges& ranges, std::uint32_t& at, std::uint64_t& buried) {
+template <typename Allocations>
+bool RangeCache::tell_next(Allocations& core, ThreadRanges& ranges, std::uint32_t& at, std::uint64_t& buried) {
   if (at == ranges.events().size()) return false;
   const ThreadRanges::Event event = ranges.events()[at];
   if (core.turns(event.offset()) % RangeTable::kTurns != event.turn()) return false;

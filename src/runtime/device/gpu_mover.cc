@@ -19,7 +19,7 @@ void GpuRuntime::move_loop() {
   std::uint64_t published_ns = 0;
   Lock lock(mutex_);
   while (!stopping_) {
-    if (core_.extents_wanted() > 0) grow_flash(lock);
+    if (core_.budget().extents_wanted() > 0) grow_flash(lock);
     queue_.ready(jobs_);
     const bool device_works = queue_.waits() && device_->failure().empty();
     lock.unlock();
@@ -84,12 +84,12 @@ void GpuRuntime::settle(Lock&) {
 
 void GpuRuntime::grow_flash(Lock& lock) {
   const std::uint32_t now = core_.extents().capacity();
-  std::uint32_t more = core_.extents_wanted() - now;
+  std::uint32_t more = core_.budget().extents_wanted() - now;
   lock.unlock();
   // Where the file system has less left than a step, half a step may still fit.
   while (more > 0 && flash_->reserve((std::uint64_t{now} + more) * core_.block_bytes()) != Status::kOk) more /= 2;
   lock.lock();
-  core_.set_extents(now + more, more > 0);
+  core_.budget().set_extents(now + more, more > 0);
   if (device_->failure().empty()) advance();
   changed_.notify_all();
 }

@@ -42,7 +42,7 @@ void* GpuRuntime::allocate_on(Stream stream, std::size_t bytes) {
   Lock lock(mutex_);
   const Turn turn(*this, lock);
   const std::uint64_t offset = take(bytes);
-  const BlockRange range = core_.blocks_of(offset, core_.allocation_bytes(offset));
+  const BlockRange range = core_.blocks_of(offset, core_.allocations().bytes_of(offset));
   const std::vector<BlockIndex> blocks = list_of(range);
   pin(blocks);
   try {
@@ -54,7 +54,7 @@ void* GpuRuntime::allocate_on(Stream stream, std::size_t bytes) {
     order(ready);
   } catch (...) {
     unpin(blocks);
-    core_.deallocate(offset);
+    core_.allocations().deallocate(offset);
     throw;
   }
   EBB_CHECK(pinned_.emplace(offset, range).second);
@@ -86,7 +86,7 @@ void GpuRuntime::use_on(Stream stream, const void* data) noexcept {
   if (data == nullptr || in_child()) return;
   const Lock lock(mutex_);
   const std::uint64_t offset = offset_of(data);
-  const BlockRange blocks = core_.blocks_of(offset, core_.allocation_bytes(offset));
+  const BlockRange blocks = core_.blocks_of(offset, core_.allocations().bytes_of(offset));
   static_cast<void>(mark_uses(timelines_->line_of(stream), {&blocks, 1}));
 }
 

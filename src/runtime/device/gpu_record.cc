@@ -16,7 +16,7 @@ constexpr std::uint64_t kRecordFirst = 4;  // steps until a recording is of an i
 // How long the program has run since the launch announced last was ready.
 void GpuRuntime::tell_time() {
   const std::uint64_t now = monotonic_ns();
-  if (last_launch_ns_ != 0 && now > last_launch_ns_) core_.ran(now - last_launch_ns_);
+  if (last_launch_ns_ != 0 && now > last_launch_ns_) core_.launches().ran(now - last_launch_ns_);
 }
 
 void GpuRuntime::step() noexcept {
@@ -26,7 +26,7 @@ void GpuRuntime::step() noexcept {
   if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
   last_step_ns_ = now;
   ++steps_;
-  core_.step();
+  core_.launches().step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.
   if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
 }

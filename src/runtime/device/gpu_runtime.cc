@@ -36,7 +36,7 @@ GpuRuntime::GpuRuntime(const Options& options, Parts parts)
       flash_(std::move(parts.flash)),
       flash_description_(std::move(parts.flash_description)),
       flash_directory_(std::move(parts.flash_directory)),
-      frames_(*device_, *timelines_, parts.config.blocks, Core::frames_of(parts.config), options.device_strict),
+      frames_(*device_, *timelines_, parts.config.blocks, parts.config.frames(), options.device_strict),
       queue_(*device_, frames_, *timelines_, parts.config.block_bytes, parts.config.host_extents,
              parts.config.queue_depth),
       core_(parts.config, frames_, std::move(parts.policy)),
@@ -108,13 +108,13 @@ std::uint64_t GpuRuntime::take(std::size_t bytes) {
   const std::size_t step = options_.device_strict ? core_.block_bytes() : kAlignment;
   const std::size_t rounded = std::max<std::size_t>((bytes + step - 1) / step, 1) * step;
   std::uint64_t offset = 0;
-  if (core_.allocate(rounded, offset) != Status::kOk) out_of_memory(bytes);
+  if (core_.allocations().allocate(rounded, offset) != Status::kOk) out_of_memory(bytes);
   const BlockRange blocks = core_.blocks_of(offset, rounded);
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     if (const FrameIndex frame = core_.table()[i].frame; frame.valid()) frames_.renew(frame);
   }
   advance();
-  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.resident_bytes());
+  peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.budget().resident_bytes());
   return offset;
 }
 
@@ -129,7 +129,7 @@ void GpuRuntime::deallocate_on(void* data, Stream stream) noexcept {
   if (data == nullptr || in_child()) return;
   const Lock lock(mutex_);
   const std::uint64_t offset = offset_of(data);
-  const BlockRange blocks = core_.blocks_of(offset, core_.allocation_bytes(offset));
+  const BlockRange blocks = core_.blocks_of(offset, core_.allocations().bytes_of(offset));
   // Work that uses it may have been started since the last mark: in this stream, and in open launches.
   std::array<bool, Fences::kLinesMax> lines{};
   if (const std::uint32_t line = timelines_->line_of(stream); line != Timelines::kNone) lines[line] = true;
@@ -138,7 +138,7 @@ void GpuRuntime::deallocate_on(void* data, Stream stream) noexcept {
     if (lines[line]) static_cast<void>(mark_uses(line, {&blocks, 1}));
   }
   drop_pin(offset);
-  core_.deallocate(offset);
+  core_.allocations().deallocate(offset);
   if (!core_.engine().idle() && device_->failure().empty()) advance();
   changed_.notify_all();
 }
@@ -180,7 +180,7 @@ void GpuRuntime::advance() {
     for (FlashCompletion completion; queue_.pop(completion); more = true) core_.complete(completion);
     if (!more) break;
   }
-  if (queue_.waits() || core_.extents_wanted() > 0) flash_->wake();
+  if (queue_.waits() || core_.budget().extents_wanted() > 0) flash_->wake();
 }
 
 std::uint64_t GpuRuntime::announce(std::uint64_t op, std::span<const Access> accesses) noexcept {
@@ -226,7 +226,7 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
   }
   launch.thread = std::this_thread::get_id();
   launch.blocks = blocks_of(ranges);
-  launch.ticket = core_.announce(op, ranges);
+  launch.ticket = core_.launches().announce(op, ranges);
   pin(launch.blocks);
   try {
     bring(lock, launch.blocks);
@@ -242,7 +242,7 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
 }
 
 void GpuRuntime::forget_launch(const Launch& launch) {
-  core_.retire(launch.ticket);
+  core_.launches().retire(launch.ticket);
   timelines_->let_go(launch.line);
   changed_.notify_all();
 }
@@ -356,7 +356,8 @@ void GpuRuntime::out_of_memory(std::size_t bytes) const {
 void GpuRuntime::out_of_frames(std::size_t blocks) const {
   throw Error(Status::kNoMemory,
               "a launch touches " + format_size(blocks * core_.block_bytes()) + " at once, beside what open launches " +
-                  "use, and GPU memory for tensors is " + format_size(core_.frames_limit() * core_.block_bytes()) +
+                  "use, and GPU memory for tensors is " +
+                  format_size(core_.budget().frames_limit() * core_.block_bytes()) +
                   "; or nothing can leave it, because host memory and flash are full. Give it more (--device-memory, " +
                   "--memory, --flash DIR:SIZE), or launch less at once.");
 }

@@ -20,7 +20,7 @@
 #include "ebb/device.h"
 #include "plan/recorder.h"
 #include "port/raw_flash.h"
-#include "runtime/core.h"
+#include "core/core.h"
 #include "runtime/device/frame_map.h"
 #include "runtime/device/tier_queue.h"
 #include "runtime/device/timelines.h"

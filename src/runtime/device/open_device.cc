@@ -46,7 +46,7 @@ Core::Config core_config(const Options& options) {
   config.faults = false;
   config.host_in_ns = static_cast<double>(options.block_bytes) / kHostBytesANs;
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
-  const std::uint32_t frames = Core::frames_of(config);
+  const std::uint32_t frames = config.frames();
   config.queue_depth = std::clamp<std::uint32_t>(frames / 4, 2, kQueueDepth);
   const std::uint64_t host_blocks = options.memory / options.block_bytes;
   if (host_blocks < config.queue_depth) {
@@ -70,7 +70,7 @@ std::unique_ptr<Device> open_cuda(const Options& options, const Core::Config& co
   wanted.ordinal = options.device;
   wanted.block_bytes = config.block_bytes;
   wanted.blocks = config.blocks;
-  wanted.frames = Core::frames_of(config);
+  wanted.frames = config.frames();
   wanted.host_bytes = TierQueue::host_bytes(config.block_bytes, config.host_extents, config.queue_depth);
   std::unique_ptr<CudaDevice> device;
   std::string reason;

@@ -83,7 +83,8 @@ void ManagedRuntime::before_fork() {
   claim_cache();
   tell_core();
   if (adoption_ != nullptr) settle_adopted();
-  while (core_.making_frame_ahead()) changed_.wait_for(lock, std::chrono::milliseconds(10));  // some milliseconds
+  while (core_.budget().making_frame_ahead())
+    changed_.wait_for(lock, std::chrono::milliseconds(10));  // some milliseconds
   settle_written();
   std::vector<BlockIndex> stay;
   core_.engine().freeze(stay);

@@ -7,15 +7,15 @@
 #include <cstdint>
 
 #include "alloc/heap.h"
+#include "core/state.h"
 #include "plan/guide/make_guide.h"
-#include "runtime/core.h"
 
 namespace ebb {
 
 class HeapPlaces final : public GuidePlaces {
  public:
   // Smaller allocations than `managed_bytes_min` are not managed.
-  HeapPlaces(const Core::Config& config, std::uint64_t managed_bytes_min);
+  HeapPlaces(const CoreConfig& config, std::uint64_t managed_bytes_min);
 
   Place allocate(std::uint64_t bytes, std::uint64_t serial) override;
   void free(std::uint64_t offset) override;

@@ -51,7 +51,7 @@ void run_program(SimDriver& driver) {
       if (i % 3 == 0) {
         ASSERT_NO_FATAL_FAILURE(write(driver, tensors[i], values[i] = 50 * step + i));
       }
-      driver.core().retire(ticket);
+      driver.core().launches().retire(ticket);
       if (i % 4 == 1) {
         driver.deallocate(tensors[i]);
         ASSERT_EQ(driver.allocate(kTensorBlocks * kBytes, tensors[i]), Status::kOk);
@@ -59,7 +59,7 @@ void run_program(SimDriver& driver) {
       }
       driver.validate();
     }
-    driver.core().step();
+    driver.core().launches().step();
     if (step == 1) {
       static_cast<void>(driver.flush());
       snapshot = driver.core().snapshot();

@@ -1,5 +1,5 @@
 // The core as a runtime drives it, in the simulated world: what a program may rely on, one promise at a time.
-#include "runtime/core.h"
+#include "core/core.h"
 
 #include <gtest/gtest.h>
 
@@ -73,22 +73,22 @@ class FramesAhead : public ::testing::Test {
 
 TEST_F(FramesAhead, AreMadeAsFarAsAskedFor) {
   for (int i = 0; i < 5; ++i) {
-    const FrameIndex frame = core_.begin_frame_ahead();
+    const FrameIndex frame = core_.budget().begin_frame_ahead();
     ASSERT_TRUE(frame.valid());
-    EXPECT_TRUE(core_.making_frame_ahead());
-    EXPECT_FALSE(core_.begin_frame_ahead().valid());  // one at a time
+    EXPECT_TRUE(core_.budget().making_frame_ahead());
+    EXPECT_FALSE(core_.budget().begin_frame_ahead().valid());  // one at a time
     ASSERT_EQ(memory_.create(frame), Status::kOk);
-    core_.end_frame_ahead(frame, Status::kOk);
+    core_.budget().end_frame_ahead(frame, Status::kOk);
   }
-  EXPECT_FALSE(core_.begin_frame_ahead().valid());
+  EXPECT_FALSE(core_.budget().begin_frame_ahead().valid());
   EXPECT_EQ(memory_.created(), 5u);
-  EXPECT_FALSE(core_.making_frame_ahead());
+  EXPECT_FALSE(core_.budget().making_frame_ahead());
 }
 
 TEST_F(FramesAhead, OneThatCannotBeMadeIsTheLastTried) {
-  core_.end_frame_ahead(core_.begin_frame_ahead(), Status::kBusy);
-  EXPECT_FALSE(core_.begin_frame_ahead().valid());
-  EXPECT_EQ(core_.frames_limit(), 16u);
+  core_.budget().end_frame_ahead(core_.budget().begin_frame_ahead(), Status::kBusy);
+  EXPECT_FALSE(core_.budget().begin_frame_ahead().valid());
+  EXPECT_EQ(core_.budget().frames_limit(), 16u);
 }
 
 TEST(Core, HoldsFarMoreThanMemory) {
@@ -115,7 +115,7 @@ TEST(Core, AnAnnouncedLaunchFindsItsBlocksWithoutFaults) {
   for (std::uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(driver.memory().present(block_at(first + i * kBytes))) << i;
   EXPECT_TRUE(reads(driver, first, 8, 1));
   EXPECT_EQ(driver.counters().faults, faults);
-  driver.core().retire(ticket);
+  driver.core().launches().retire(ticket);
 }
 
 TEST(Core, ALaunchLargerThanMemoryComesToItsEnd) {
@@ -134,7 +134,7 @@ TEST(Core, ALaunchLargerThanMemoryComesToItsEnd) {
     const std::uint64_t ticket = driver.announce(1, ranges);
     EXPECT_TRUE(reads(driver, first, 40, 1)) << policy;
     EXPECT_TRUE(reads(driver, second, 40, 100)) << policy;
-    driver.core().retire(ticket);
+    driver.core().launches().retire(ticket);
     driver.settle();
     driver.validate();
   }
@@ -150,14 +150,14 @@ TEST(Core, WhatRunsStaysWhileOthersAreAnnounced) {
     const std::uint64_t other = allocate(driver, 10);
     write(driver, other, 10, 10 * i);
     const Core::Range ranges[] = {range(other, 4)};
-    driver.core().retire(driver.announce(2, ranges));
+    driver.core().launches().retire(driver.announce(2, ranges));
   }
   for (std::uint64_t i = 0; i < 4; ++i) {
     const BlockState state = driver.core().table()[block_at(inner + i * kBytes)].state;
     EXPECT_TRUE(state == BlockState::kResident || state == BlockState::kOnFlash);
   }
   EXPECT_TRUE(reads(driver, inner, 4, 1));
-  driver.core().retire(outer);
+  driver.core().launches().retire(outer);
 }
 
 TEST(Core, AllocationFailsWhenNeitherMemoryNorFlashHasAPlace) {
@@ -330,10 +330,10 @@ TEST(Core, IteratingForesightFetchesAhead) {
       const Core::Range ranges[] = {range(layers[i], 4)};
       const std::uint64_t ticket = driver.announce(i, ranges);
       EXPECT_TRUE(reads(driver, layers[i], 4, 10 * static_cast<int>(i)));
-      driver.core().retire(ticket);
+      driver.core().launches().retire(ticket);
       driver.core().pump();
     }
-    driver.core().step();
+    driver.core().launches().step();
   }
   EXPECT_GT(driver.core().engine().counters().prefetched, 20u);
 }

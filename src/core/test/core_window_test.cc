@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "runtime/core.h"
+#include "core/core.h"
 #include "sim/simulator.h"
 
 namespace ebb {
@@ -64,7 +64,7 @@ class CoreWindowTest : public testing::TestWithParam<const char*> {
     return count;
   }
   std::uint64_t expect(const std::vector<Core::Range>& ranges) {
-    const std::uint64_t expected = driver_.core().expect(ranges);
+    const std::uint64_t expected = driver_.core().launches().expect(ranges);
     driver_.core().pump();
     return expected;
   }
@@ -97,7 +97,7 @@ TEST_P(CoreWindowTest, TheWindowTakesNothingFromWhatIsNeededEarlier) {
   for (const Core::Range& tensor : tensors) there.push_back(present(tensor));
   // All but a few frames, those kept free and those of the blocks that were touched last, hold what comes next.
   const std::size_t whole = static_cast<std::size_t>(std::ranges::find(there, 0u) - there.begin());
-  EXPECT_GE(whole, driver_.core().frames_limit() / 4 * 3 / 4) << testing::PrintToString(there);
+  EXPECT_GE(whole, driver_.core().budget().frames_limit() / 4 * 3 / 4) << testing::PrintToString(there);
   EXPECT_LE(std::accumulate(there.begin() + static_cast<std::ptrdiff_t>(whole), there.end(), 0u), 4u)
       << testing::PrintToString(there);
   const std::uint64_t fetched = stats().fetched_bytes;
@@ -118,12 +118,12 @@ TEST_P(CoreWindowTest, AQueueRunsThroughMemoryWithoutAFault) {
     const Core::Range& tensor = tensors[i % tensors.size()];
     const Core::Range ranges[] = {tensor};
     const std::uint64_t ticket = driver_.announce(1, ranges);
-    driver_.core().begin(expected[i]);
+    driver_.core().launches().begin(expected[i]);
     EXPECT_EQ(present(tensor), 4u);
     EXPECT_TRUE(holds(tensor, static_cast<int>(i % tensors.size() + i / tensors.size())));
     fill(tensor, static_cast<int>(i % tensors.size() + i / tensors.size()) + 1);
-    driver_.core().retire(ticket);
-    driver_.core().forget(expected[i]);
+    driver_.core().launches().retire(ticket);
+    driver_.core().launches().forget(expected[i]);
     driver_.core().pump();
     driver_.settle();
     const std::uint64_t next = i + 1 < expected.size() ? present(tensors[(i + 1) % tensors.size()]) : 4;
@@ -139,9 +139,9 @@ TEST_P(CoreWindowTest, WhatIsForgottenIsWorthNoMoreThanTheRest) {
   std::vector<std::uint64_t> expected;
   for (std::size_t i = 0; i < 6; ++i) expected.push_back(expect({tensors[i]}));
   driver_.settle();
-  for (const std::uint64_t number : expected) driver_.core().forget(number);
-  driver_.core().forget(expected.front());  // once more, and one that never was
-  driver_.core().forget(0);
+  for (const std::uint64_t number : expected) driver_.core().launches().forget(number);
+  driver_.core().launches().forget(expected.front());  // once more, and one that never was
+  driver_.core().launches().forget(0);
   for (std::size_t i = 20; i < 30; ++i) expect({tensors[i]});
   driver_.settle();
   for (std::size_t i = 20; i < 28; ++i) EXPECT_EQ(present(tensors[i]), 4u) << i;
@@ -166,12 +166,12 @@ TEST_P(CoreWindowTest, WhatIsOverwrittenIsNeitherFetchedNorLosesItsNeighbours) {
   EXPECT_EQ(present(part), 7u);
   EXPECT_EQ(stats().fetched_bytes - fetched, 2 * kBytes) << "the halves have something to keep";
   const std::uint64_t ticket = driver_.announce(1, ranges);
-  driver_.core().begin(expected);
+  driver_.core().launches().begin(expected);
   const BlockRange whole = driver_.core().whole_blocks_of(part.offset, part.bytes);
   EXPECT_EQ(whole.count, 5u);
   fill({whole.first.value() * kBytes, whole.count * kBytes}, 78);
-  driver_.core().retire(ticket);
-  driver_.core().forget(expected);
+  driver_.core().launches().retire(ticket);
+  driver_.core().launches().forget(expected);
   make(20, 4);
   EXPECT_TRUE(holds({offset, 2 * kBytes}, 77));
   EXPECT_TRUE(holds({whole.first.value() * kBytes, whole.count * kBytes}, 78));
@@ -192,22 +192,22 @@ TEST_P(CoreWindowTest, WhatARunningLaunchReadsIsNotGivenUpForOneThatOverwrites) 
   const std::uint64_t second = expect({overwritten});
   driver_.settle();
   const std::uint64_t ticket = driver_.announce(1, reader);
-  driver_.core().begin(first);
+  driver_.core().launches().begin(first);
   for (std::size_t i = 1; i < tensors.size(); ++i) EXPECT_TRUE(holds(tensors[i], static_cast<int>(i)));
   driver_.settle();
   EXPECT_TRUE(holds(tensors[0], 0));
-  driver_.core().retire(ticket);
-  driver_.core().forget(first);
+  driver_.core().launches().retire(ticket);
+  driver_.core().launches().forget(first);
   // And while the second one runs, what it has written.
   const Core::Range writer[] = {overwritten};
   const std::uint64_t other = driver_.announce(2, writer);
-  driver_.core().begin(second);
+  driver_.core().launches().begin(second);
   fill(tensors[0], 100);
   for (std::size_t i = 1; i < tensors.size(); ++i) EXPECT_TRUE(holds(tensors[i], static_cast<int>(i)));
   driver_.settle();
   EXPECT_TRUE(holds(tensors[0], 100));
-  driver_.core().retire(other);
-  driver_.core().forget(second);
+  driver_.core().launches().retire(other);
+  driver_.core().launches().forget(second);
   driver_.validate();
 }
 
@@ -219,11 +219,11 @@ TEST_P(CoreWindowTest, BehindALaunchLargerThanMemoryNothingIsGivenUp) {
   overwritten.overwritten = true;
   const std::uint64_t second = expect({overwritten});
   const std::uint64_t ticket = driver_.announce(1, all);
-  driver_.core().begin(first);
+  driver_.core().launches().begin(first);
   for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_TRUE(holds(tensors[i], static_cast<int>(i))) << i;
-  driver_.core().retire(ticket);
-  driver_.core().forget(first);
-  driver_.core().forget(second);
+  driver_.core().launches().retire(ticket);
+  driver_.core().launches().forget(first);
+  driver_.core().launches().forget(second);
   driver_.validate();
 }
 
@@ -233,17 +233,17 @@ TEST_P(CoreWindowTest, WhatWillBeOverwrittenLeavesWithoutAWrite) {
   EXPECT_EQ(present(absent[7]), 0u);
   // In place of them comes what is needed earlier.
   const std::uint64_t evicted = stats().evicted_bytes;
-  std::vector<std::uint64_t> expected{driver_.core().expect(absent)};
+  std::vector<std::uint64_t> expected{driver_.core().launches().expect(absent)};
   for (Core::Range range : tensors) {
     range.overwritten = true;
     const Core::Range ranges[] = {range};
-    expected.push_back(driver_.core().expect(ranges));
+    expected.push_back(driver_.core().launches().expect(ranges));
   }
   driver_.core().pump();
   driver_.settle();
   for (const Core::Range& range : absent) EXPECT_EQ(present(range), 4u);
   EXPECT_EQ(stats().evicted_bytes, evicted);
-  for (const std::uint64_t number : expected) driver_.core().forget(number);
+  for (const std::uint64_t number : expected) driver_.core().launches().forget(number);
   driver_.validate();
 }
 
@@ -257,7 +257,7 @@ TEST(CoreWindow, OnDemandDoesNotListen) {
   std::uint64_t offset = 0;
   ASSERT_EQ(driver.allocate(4 * kBytes, offset), Status::kOk);
   const Core::Range ranges[] = {{offset, 4 * kBytes, offset, true}};
-  EXPECT_EQ(driver.core().expect(ranges), 0u);
+  EXPECT_EQ(driver.core().launches().expect(ranges), 0u);
 }
 
 }  // namespace

@@ -151,13 +151,13 @@ class FuzzProgram {
     std::uint64_t offset = 0;
     if (rng_.chance(3, 4) && driver_.take_kept(bytes, offset)) {
       history_.add("  = %llu, which was kept", static_cast<unsigned long long>(offset));
-      model_.add(offset, driver_.core().allocation_bytes(offset));
+      model_.add(offset, driver_.core().allocations().bytes_of(offset));
       return true;
     }
     if (driver_.allocate(bytes, offset) == Status::kOk) {
       history_.add("  = %llu", static_cast<unsigned long long>(offset));
-      EBB_CHECK_LE(bytes, driver_.core().allocation_bytes(offset));
-      model_.add(offset, driver_.core().allocation_bytes(offset));
+      EBB_CHECK_LE(bytes, driver_.core().allocations().bytes_of(offset));
+      model_.add(offset, driver_.core().allocations().bytes_of(offset));
       return true;
     }
     // Refused: then really neither memory nor flash has a place for it, beside the tables as they may become.
@@ -184,12 +184,12 @@ class FuzzProgram {
       if (driver_.memory().awaited(i)) driver_.settle();
     }
     for (const Queued& queued : queued_) {
-      if (uses(queued, allocation)) driver_.core().forget(queued.expected);
+      if (uses(queued, allocation)) driver_.core().launches().forget(queued.expected);
     }
     std::erase_if(queued_, [&](const Queued& queued) { return uses(queued, allocation); });
     if (allocation.adopted) {
       end_adoption(blocks);
-      driver_.core().unreserve(blocks, allocation.reserved);
+      driver_.core().adopted().unreserve(blocks, allocation.reserved);
       if (!driver_.core().engine().idle()) driver_.pump();
     } else if (keeps_ && rng_.chance(1, 2)) {
       driver_.keep(allocation.offset);
@@ -215,7 +215,7 @@ class FuzzProgram {
         history_.add("  block %u finds no room", block.value());
         EBB_CHECK(!scenario_.steady || scenario_.pinned_percent > 0);  // what is pinned cannot make room
         end_adoption({blocks.first, i});
-        return driver_.core().unreserve(blocks, reserved);
+        return driver_.core().adopted().unreserve(blocks, reserved);
       }
     }
     model_.add(blocks.first.value() * kBlockBytes, count * kBlockBytes, true, reserved);
@@ -336,7 +336,7 @@ class FuzzProgram {
     }
     history_.add("expect(%zu ranges)", queued.ranges.size());
     for (const Core::Range& range : queued.ranges) overwrite(range);
-    queued.expected = driver_.core().expect(queued.ranges);
+    queued.expected = driver_.core().launches().expect(queued.ranges);
     driver_.pump();
     queued_.push_back(std::move(queued));
   }
@@ -356,15 +356,15 @@ class FuzzProgram {
     if (!cancel) {
       for (const Core::Range& range : queued.ranges) overwrite(range);
       const std::uint64_t ticket = launch(rng_.below(8), queued.ranges);
-      driver_.core().begin(queued.expected);
+      driver_.core().launches().begin(queued.expected);
       for (const Core::Range& range : queued.ranges) {
         if (rng_.chance(1, 2)) access(range, range.overwritten || rng_.chance(1, 3));
       }
-      driver_.core().forget(queued.expected);
-      driver_.core().retire(ticket);
+      driver_.core().launches().forget(queued.expected);
+      driver_.core().launches().retire(ticket);
     } else {
       history_.add("forget");
-      driver_.core().forget(queued.expected);
+      driver_.core().launches().forget(queued.expected);
     }
     driver_.pump();
   }
@@ -373,7 +373,7 @@ class FuzzProgram {
     if (running_.empty()) return;
     const std::size_t which = rng_.below(running_.size());
     history_.add("retire(%llu)", static_cast<unsigned long long>(running_[which]));
-    driver_.core().retire(running_[which]);
+    driver_.core().launches().retire(running_[which]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(which));
   }
 
@@ -416,10 +416,10 @@ class FuzzProgram {
         const std::uint64_t ticket = launch(100 + layer, ranges);
         access(ranges.front(), rng_.chance(1, 3));
         access(ranges.back(), true);
-        driver_.core().retire(ticket);
+        driver_.core().launches().retire(ticket);
         if (made) free_one(model_.allocations().size() - 1);
       }
-      driver_.core().step();
+      driver_.core().launches().step();
       driver_.pump();
       driver_.validate();
     }
@@ -451,8 +451,8 @@ class FuzzProgram {
     const std::uint64_t ticket = launch(op, ranges);
     access(ranges.front(), !make);
     access(ranges.back(), make);
-    driver_.core().retire(ticket);
-    driver_.core().ran(1000);
+    driver_.core().launches().retire(ticket);
+    driver_.core().launches().ran(1000);
   }
 
   void set_small_bytes() {

@@ -1,13 +1,13 @@
 // See heap_places.h.
-#include "runtime/guide/heap_places.h"
+#include "core/heap_places.h"
 
 namespace ebb {
 
-HeapPlaces::HeapPlaces(const Core::Config& config, std::uint64_t managed_bytes_min)
+HeapPlaces::HeapPlaces(const CoreConfig& config, std::uint64_t managed_bytes_min)
     : block_bytes_(config.block_bytes),
       managed_bytes_min_(managed_bytes_min),
-      small_(Core::small_heap_of(config)),
-      large_(Core::large_heap_of(config)) {}
+      small_(config.small_heap()),
+      large_(config.large_heap()) {}
 
 GuidePlaces::Place HeapPlaces::allocate(std::uint64_t bytes, std::uint64_t serial) {
   if (bytes < managed_bytes_min_ || bytes == 0) return {};

@@ -1,0 +1,54 @@
+// See adopted_ranges.h.
+#include "core/adopted_ranges.h"
+
+namespace ebb {
+
+Status AdoptedRanges::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset) {
+  // One block more than asked for: some part of the range then has whole blocks enough.
+  const std::uint64_t bytes = (std::uint64_t{count} + 1) * state_.config.block_bytes;
+  if (bytes > state_.config.space_bytes()) return Status::kNoMemory;
+  if (!budget_.has_places(0, std::uint64_t{count} + 2)) return Status::kNoMemory;
+  const auto range = state_.large_heap.allocate(bytes, ++state_.serial);
+  if (!range) return Status::kNoMemory;
+  budget_.tables_grew(true);
+  const BlockRange whole{state_.whole_blocks_of(range->offset, range->bytes).first, count};
+  const Status status = budget_.has_places(count, 0) ? state_.engine.vacate(whole) : Status::kNoMemory;
+  if (status != Status::kOk) {
+    static_cast<void>(state_.large_heap.free(range->offset));
+    return status;
+  }
+  state_.live_blocks += count;
+  state_.engine.retain(whole);
+  state_.engine.set_outside(whole, true);
+  state_.stamp(whole);
+  state_.policy.allocated(range->serial, count * state_.config.block_bytes, whole);
+  ++state_.allocations;
+  state_.note_peak();
+  blocks = whole;
+  offset = range->offset;
+  return Status::kOk;
+}
+
+void AdoptedRanges::unreserve(BlockRange blocks, std::uint64_t offset) {
+  state_.policy.freed(state_.large_heap.free(offset).serial);
+  state_.engine.set_outside(blocks, false);
+  state_.engine.release(blocks);
+  state_.live_blocks -= state_.dead(blocks);
+}
+
+void AdoptedRanges::want(BlockIndex block) {
+  state_.engine.wait_for(block);
+  want_ahead(block);
+}
+
+void AdoptedRanges::want_ahead(BlockIndex block) {
+  state_.stamp({block, 1});
+  state_.engine.want(block);
+}
+
+bool AdoptedRanges::adopt(BlockIndex block) {
+  state_.stamp({block, 1});
+  return state_.engine.adopt(block);
+}
+
+}  // namespace ebb

@@ -1,0 +1,84 @@
+// See allocations.h.
+#include "core/allocations.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ebb {
+
+Status Allocations::allocate(std::uint64_t bytes, std::uint64_t& offset) {
+  if (bytes > state_.config.space_bytes()) return Status::kNoMemory;
+  if (!budget_.has_places(0, bytes / state_.config.block_bytes + 2)) return Status::kNoMemory;
+  Heap& heap = bytes < state_.config.block_bytes / 2 ? state_.small_heap : state_.large_heap;
+  const auto range = heap.allocate(bytes, ++state_.serial);
+  if (!range) return Status::kNoMemory;
+  const BlockRange blocks = state_.blocks_of(range->offset, range->bytes);
+  budget_.tables_grew();
+  const std::uint32_t fresh = state_.dead(blocks);
+  if (!budget_.has_places(fresh, 0)) {
+    static_cast<void>(heap.free(range->offset));
+    return Status::kNoMemory;
+  }
+  state_.live_blocks += fresh;
+  state_.engine.retain(blocks);
+  ++state_.allocations;
+  state_.reused += range->reused ? 1 : 0;
+  begin(*range, blocks);
+  offset = range->offset;
+  return Status::kOk;
+}
+
+// Memory for a new allocation before the kernel that fills it runs: now as far as it is to be had, the rest in turn; of
+// a huge allocation only the beginning. Blocks shared with a neighbour may be away with it.
+void Allocations::begin(const Heap::Range& range, BlockRange blocks) {
+  state_.stamp(blocks);
+  state_.policy.allocated(range.serial, range.bytes, blocks);
+  state_.note_peak();
+  if (!state_.policy.listens()) return;
+  state_.engine.populate(blocks);
+  const std::uint32_t most = std::min(blocks.count, state_.frames.limit() / 2);
+  for (std::uint32_t i = 0; i < most; ++i) {
+    const BlockIndex index(blocks.first.value() + i);
+    if (state_.table[index].state != BlockState::kResident) state_.engine.want(index);
+  }
+}
+
+void Allocations::deallocate(std::uint64_t offset) {
+  const Heap::Range range = state_.heap_of(offset).free(offset);
+  EBB_CHECK(!range.parked);  // freed twice
+  state_.policy.freed(range.serial);
+  release(range.offset, range.bytes);
+}
+
+std::uint64_t Allocations::bytes_of(std::uint64_t offset) const {
+  const Heap::Range* range = state_.heap_of(offset).find(offset);
+  return range == nullptr ? 0 : range->bytes;
+}
+
+void Allocations::died(std::uint64_t offset) { state_.policy.freed(state_.heap_of(offset).park(offset).serial); }
+
+void Allocations::born(std::uint64_t offset) {
+  const Heap::Range range = state_.heap_of(offset).unpark(offset, ++state_.serial);
+  begin(range, state_.blocks_of(range.offset, range.bytes));
+}
+
+std::uint32_t Allocations::turns(std::uint64_t offset) const {
+  const Heap::Range* range = state_.heap_of(offset).find(offset);
+  EBB_CHECK(range != nullptr);
+  return range->turns;
+}
+
+void Allocations::release(std::uint64_t offset, std::uint64_t bytes) {
+  const BlockRange blocks = state_.blocks_of(offset, bytes);
+  state_.engine.release(blocks);
+  state_.live_blocks -= state_.dead(blocks);
+}
+
+std::uint64_t Allocations::bury(std::uint64_t offset) {
+  const Heap::Range range = state_.heap_of(offset).free(offset);
+  EBB_CHECK(range.parked);
+  return range.bytes;
+}
+
+}  // namespace ebb

@@ -1,0 +1,93 @@
+// See budget.h.
+#include "core/budget.h"
+
+#include <algorithm>
+
+namespace ebb {
+namespace {
+
+// Bytes of page table, pools and queues for one block of the space in use or one extent.
+constexpr std::uint64_t kTableBytesEach = sizeof(Block) + 40;
+constexpr std::uint32_t kExtentStep = 128;  // extents are made in steps: 256 MiB of blocks of 2 MiB
+
+}  // namespace
+
+void Budget::set_small_bytes(std::uint64_t bytes, std::uint64_t kept) {
+  small_bytes_ = bytes;
+  if (kept == small_kept_) return;
+  small_kept_ = kept;
+  apply();
+}
+
+void Budget::set_cache_bytes(std::uint64_t bytes) {
+  if (bytes == cache_bytes_) return;
+  cache_bytes_ = bytes;
+  apply();
+}
+
+std::uint64_t Budget::resident_bytes() const {
+  return state_.frames.created() * state_.config.block_bytes + small_bytes_ + table_bytes();
+}
+
+bool Budget::has_places(std::uint64_t blocks, std::uint64_t unused) const {
+  const CoreConfig& config = state_.config;
+  const std::uint64_t to_come = config.tables_in_budget ? extents_limit_ - state_.extents.capacity() + unused : 0;
+  const std::uint32_t frames = frames_beside(table_bytes() + table_slack() + to_come * kTableBytesEach);
+  return state_.live_blocks + blocks + 2 <= std::uint64_t{frames} + extents_limit_ + config.host_extents;
+}
+
+void Budget::tables_grew(bool now) {
+  if (now || table_bytes() + kTableSlackBytes / 2 > tables_applied_) apply();
+}
+
+bool Budget::wants_frame_ahead() const {
+  const FramePool& frames = state_.frames;
+  return frames.created() < state_.config.frames_ahead && frames.room() > 0 && frames.making_ahead() == 0;
+}
+
+void Budget::end_frame_ahead(FrameIndex frame, Status status) {
+  state_.frames.end_ahead(frame, status);
+  if (status != Status::kOk) state_.config.frames_ahead = 0;  // not now: who needs one makes it
+}
+
+std::uint32_t Budget::extents_wanted() const {
+  const ExtentPool& extents = state_.extents;
+  if (extents.capacity() >= extents_limit_) return 0;
+  // Room for what may be in flight, before it is needed.
+  const bool needed = state_.live_blocks + kExtentStep > state_.frames.limit() + state_.config.host_extents &&
+                      extents.free(Tier::kFlash) < kExtentStep / 2;
+  if (!needed && !state_.engine.flash_full()) return 0;
+  return std::min(extents_limit_, extents.capacity() + kExtentStep);
+}
+
+void Budget::set_extents(std::uint32_t count, bool more_to_come) {
+  state_.extents.set_capacity(count);
+  if (!more_to_come) extents_limit_ = count;
+  if (state_.extents.free(Tier::kFlash) > 0) state_.engine.extents_added();
+  apply();
+}
+
+std::uint64_t Budget::table_bytes() const {
+  const CoreConfig& config = state_.config;
+  if (!config.tables_in_budget) return 0;
+  const std::uint64_t used = state_.small_heap.frontier() + state_.large_heap.frontier() - config.space_bytes() / 4;
+  const std::uint64_t blocks = used / config.block_bytes;
+  return kFixedBytes + cache_bytes_ + blocks * config.cache_bytes_a_block +
+         (blocks + state_.extents.capacity()) * kTableBytesEach;
+}
+
+std::uint32_t Budget::frames_beside(std::uint64_t tables) const {
+  const CoreConfig& config = state_.config;
+  const std::uint64_t other = small_kept_ + tables;
+  const std::uint64_t frames = config.budget_bytes > other ? (config.budget_bytes - other) / config.block_bytes : 0;
+  const std::uint32_t most = state_.table.frames_max();
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, std::min(FramePool::kFramesMin, most), most));
+}
+
+void Budget::apply() {
+  tables_applied_ = table_bytes() + table_slack();
+  state_.frames.set_limit(frames_beside(tables_applied_));
+  state_.policy.budget(state_.config.block_bytes, state_.frames.limit());
+}
+
+}  // namespace ebb

@@ -1,0 +1,163 @@
+// See launches.h.
+#include "core/launches.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace ebb {
+
+std::uint64_t Launches::expect(std::span<const CoreRange> ranges) {
+  if (!state_.policy.listens()) return 0;
+  parts_.clear();
+  for (const CoreRange& range : ranges) {
+    const BlockRange blocks = state_.blocks_of(range.offset, range.bytes);
+    const BlockRange whole = range.overwritten ? state_.whole_blocks_of(range.offset, range.bytes) : BlockRange{};
+    if (whole.count == 0) {
+      parts_.push_back({blocks, false});
+      continue;
+    }
+    // At either end there may be a block of which something stays.
+    const std::uint32_t before = whole.first.value() - blocks.first.value();
+    if (before > 0) parts_.push_back({{blocks.first, before}, false});
+    parts_.push_back({whole, true});
+    if (before + whole.count < blocks.count) parts_.push_back({{whole.end(), 1}, false});
+  }
+  return state_.policy.expect(parts_);
+}
+
+std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ranges) {
+  const std::uint64_t ticket = ++state_.clock;
+  if (!state_.policy.listens()) return ticket;
+  ++count_;
+  running_.push_back(ticket);
+  update_pins();
+  touches_.clear();
+  std::uint64_t needed = 0;
+  for (const CoreRange& range : ranges) {
+    const BlockRange blocks = state_.blocks_of(range.offset, range.bytes);
+    needed += blocks.count;
+    progress(blocks.first);
+    if (range.overwritten) {
+      const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
+      for (BlockIndex i = whole.first; whole.count > 0 && i != whole.end(); i = i.next()) state_.engine.forsake(i);
+    }
+    if (!range.in_allocation) continue;
+    const Heap::Range* found = state_.heap_of(range.allocation).find(range.allocation);
+    if (found != nullptr) touches_.push_back({found->serial, range.bytes, blocks, range.written});
+  }
+  find_step(op);
+  const std::uint32_t frames = state_.frames.limit();
+  if (state_.config.faults && needed > frames - frames / 4) {
+    announce_long(ticket, ranges);
+  } else {
+    announce_short(ticket, ranges);
+  }
+  state_.policy.launched(op, touches_);
+  return ticket;
+}
+
+void Launches::announce_short(std::uint64_t ticket, std::span<const CoreRange> ranges) {
+  for (const CoreRange& range : ranges) {
+    const BlockRange blocks = state_.blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      Block& block = state_.table[i];
+      block.last_use = ticket;
+      if (block.state == BlockState::kResident) {
+        block.prefetched = false;
+      } else {
+        state_.engine.want(i);
+      }
+    }
+  }
+}
+
+// Larger than memory: its beginning is wanted now, the rest as it proceeds. What it needs later is worth less.
+void Launches::announce_long(std::uint64_t ticket, std::span<const CoreRange> ranges) {
+  LongLaunch launch(ticket, state_.frames.limit());
+  for (const CoreRange& range : ranges) launch.add(state_.blocks_of(range.offset, range.bytes), range.group);
+  state_.clock += launch.size();
+  for (std::uint32_t i = 0; i < launch.size(); ++i) state_.table[launch.block(i)].last_use = launch.stamp(i);
+  advance(long_launches_.emplace_back(std::move(launch)), 0);
+}
+
+void Launches::progress(BlockIndex block) {
+  for (LongLaunch& launch : long_launches_) {
+    const std::uint32_t position = launch.find(block);
+    if (position != LongLaunch::kNone) advance(launch, position);
+  }
+}
+
+// A long launch has come to `position`: what is behind may leave, the next part is wanted.
+void Launches::advance(LongLaunch& launch, std::uint32_t position) {
+  const LongLaunch::Step step = launch.advance(position);
+  for (std::uint32_t i = step.behind_first; i < step.behind_end; ++i) {
+    Block& block = state_.table[launch.block(i)];
+    if (block.last_use == launch.stamp(i)) block.last_use = launch.ticket() - 1;
+  }
+  for (std::uint32_t i = step.wanted_first; i < step.wanted_end; ++i) {
+    const BlockIndex index = launch.block(i);
+    if (state_.table[index].state != BlockState::kResident) state_.engine.want(index);
+    if (launch.is_marker(i)) state_.engine.hold(index);
+  }
+}
+
+bool Launches::waits(std::uint64_t ticket, std::span<const CoreRange> ranges) const {
+  for (const LongLaunch& launch : long_launches_) {
+    if (launch.ticket() != ticket) continue;
+    for (std::uint32_t i = 0; i < launch.start_size(); ++i) {
+      const BlockIndex block = launch.block(i);
+      if (state_.table[block].state != BlockState::kResident && state_.engine.pending(block)) return true;
+    }
+    return false;
+  }
+  return pending(ranges);
+}
+
+void Launches::retire(std::uint64_t ticket) {
+  const auto found = std::find(running_.rbegin(), running_.rend(), ticket);
+  if (found == running_.rend()) return;
+  running_.erase(std::next(found).base());
+  update_pins();
+  std::erase_if(long_launches_, [&](const LongLaunch& launch) {
+    if (launch.ticket() != ticket) return false;
+    for (std::uint32_t i = 0; i < launch.size(); ++i) state_.engine.let_go(launch.block(i));
+    return true;
+  });
+}
+
+void Launches::update_pins() {
+  state_.engine.set_pinned_from(running_.empty() ? std::numeric_limits<std::uint64_t>::max() : running_.front());
+}
+
+bool Launches::pending(std::span<const CoreRange> ranges) const {
+  for (const CoreRange& range : ranges) {
+    const BlockRange blocks = state_.blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      if (state_.table[i].state != BlockState::kResident && state_.engine.pending(i)) return true;
+    }
+  }
+  return false;
+}
+
+bool Launches::lost(std::span<const CoreRange> ranges) const {
+  if (state_.table.count(BlockState::kLost) == 0) return false;
+  for (const CoreRange& range : ranges) {
+    const BlockRange blocks = state_.blocks_of(range.offset, range.bytes);
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      if (state_.table[i].state == BlockState::kLost) return true;
+    }
+  }
+  return false;
+}
+
+void Launches::step() {
+  steps_are_told_ = true;
+  state_.policy.step();
+}
+
+void Launches::find_step(std::uint64_t op) {
+  if (!steps_are_told_ && !touches_.empty() && period_.begins(op, touches_, state_.serial)) state_.policy.step();
+}
+
+}  // namespace ebb

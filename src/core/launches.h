@@ -1,0 +1,63 @@
+// Launches: operators that will run, are about to, or are running, and what they touch: announce() stamps their blocks
+// and wants the absent ones; retire() lets them leave again. One whose blocks are more than memory is wanted part by
+// part (long_launch.h).
+//
+// Owned by Core, under the runtime's lock. expect() and announce() allocate, and belong to the program's threads;
+// progress() never does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/long_launch.h"
+#include "core/state.h"
+#include "plan/period.h"
+
+namespace ebb {
+
+class Launches {
+ public:
+  explicit Launches(CoreState& state) : state_(state) { running_.reserve(256); }
+
+  // One that will be announced, after those expected before it; begin() when it has been, before it runs; forget() when
+  // it is over, or will not come. 0: nothing to say.
+  std::uint64_t expect(std::span<const CoreRange> ranges);
+  void begin(std::uint64_t expected) { state_.policy.begin(expected); }
+  void forget(std::uint64_t expected) { state_.policy.forget(expected); }
+  // Returns a ticket for retire(). waits(): whether something that the launch needs to start can still come and has
+  // not; of a launch larger than memory this is its beginning.
+  std::uint64_t announce(std::uint64_t op, std::span<const CoreRange> ranges);
+  bool waits(std::uint64_t ticket, std::span<const CoreRange> ranges) const;
+  void retire(std::uint64_t ticket);
+  // From the start of the launch announced last to now the program ran for this long without waiting.
+  void ran(std::uint64_t ns) { state_.policy.ran(ns); }
+  // The end of an iteration. Until the program has said one, ends are found by how it repeats itself.
+  void step();
+
+  // Whether some of it can still come and has not, or flash has lost some of it.
+  bool pending(std::span<const CoreRange> ranges) const;
+  bool lost(std::span<const CoreRange> ranges) const;
+  // A block is touched: a launch that goes through more than memory has come this far.
+  void progress(BlockIndex block);
+
+  std::uint64_t count() const { return count_; }
+
+ private:
+  void announce_short(std::uint64_t ticket, std::span<const CoreRange> ranges);
+  void announce_long(std::uint64_t ticket, std::span<const CoreRange> ranges);
+  void advance(LongLaunch& launch, std::uint32_t position);
+  void find_step(std::uint64_t op);
+  void update_pins();
+
+  CoreState& state_;
+  std::vector<std::uint64_t> running_;  // tickets, which are stamps: ascending
+  std::vector<LongLaunch> long_launches_;
+  std::vector<Touch> touches_;
+  std::vector<LaunchWindow::Part> parts_;
+  Period period_;
+  bool steps_are_told_ = false;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace ebb
