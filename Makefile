@@ -31,7 +31,7 @@ build-product: $(BUILD)/build.ninja
 link-environment: build-product
 	@ln -sfn ../../$(BUILD)/cli/ebb .venv/bin/ebb
 	@site=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
-		printf '%s\n' "$(CURDIR)/adapters/torch" > "$$site/ebbtide.pth"
+		printf '%s\n' "$(CURDIR)/python" > "$$site/ebbtide.pth"
 
 setup: link-environment ## install what is missing, build, and put `ebb` and `ebbtide` into .venv
 	@echo "setup: done; try .venv/bin/ebb --help, or make demo"
@@ -65,5 +65,5 @@ format: ## apply the layout of .clang-format
 	$(CXX_FILES) | xargs -r clang-format -i
 
 clean: ## remove what was built, but not .venv
-	rm -rf build adapters/torch/ebbtide/_C.*.so adapters/torch/ebbtide/_array.*.so
+	rm -rf build python/ebbtide/_C.*.so python/ebbtide/_array.*.so
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -25,7 +25,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent / "adapters/torch"))
+sys.path.insert(0, str(HERE.parent / "python"))
 
 import numpy as np  # noqa: E402
 from output import print_table  # noqa: E402

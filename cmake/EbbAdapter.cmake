@@ -2,8 +2,8 @@
 # `import ebbtide` looks for it. Built for the Python in EBB_PYTHON and the torch that it has.
 #
 # find_package(Torch) is not used: it insists on the CUDA toolkit that the wheel was built with.
-file(GLOB ebb_adapter_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/*.cc
-     ${CMAKE_SOURCE_DIR}/adapters/torch/csrc/device/*.cc)
+file(GLOB ebb_adapter_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/bindings/torch/*.cc
+     ${CMAKE_SOURCE_DIR}/python/bindings/torch_device/*.cc)
 if(NOT ebb_adapter_sources)
   return()
 endif()
@@ -47,6 +47,6 @@ function(ebb_torch_extension target name folder)
                         INSTALL_RPATH_USE_LINK_PATH ON LIBRARY_OUTPUT_DIRECTORY ${folder})
 endfunction()
 
-ebb_torch_extension(ebb_adapter _C ${CMAKE_SOURCE_DIR}/adapters/torch/ebbtide ${ebb_adapter_sources})
-target_include_directories(ebb_adapter PRIVATE ${CMAKE_SOURCE_DIR}/adapters/torch/csrc)
+ebb_torch_extension(ebb_adapter _C ${CMAKE_SOURCE_DIR}/python/ebbtide ${ebb_adapter_sources})
+target_include_directories(ebb_adapter PRIVATE ${CMAKE_SOURCE_DIR}/python)
 target_link_libraries(ebb_adapter PRIVATE ebb)

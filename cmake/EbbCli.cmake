@@ -12,7 +12,7 @@ if(ebb_cli_sources)
   target_link_libraries(ebb_cli PUBLIC ${ebb_cli_libraries} PRIVATE ebb_flags)
   # Where a program that runs from the build tree finds the Python package; an installed one looks beside itself first.
   target_compile_definitions(ebb_cli PUBLIC EBB_VERSION="${PROJECT_VERSION}"
-                                            EBB_PYTHON_DIR="${CMAKE_SOURCE_DIR}/adapters/torch")
+                                            EBB_PYTHON_DIR="${CMAKE_SOURCE_DIR}/python")
   # And libebb_calls.so: the same; beside libebb.a once installed, relative to the directory of `ebb`.
   file(RELATIVE_PATH calls_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   target_compile_definitions(ebb_cli PRIVATE EBB_CALLS_INSTALLED="${calls_from_bin}/$<TARGET_FILE_NAME:ebb_calls>"

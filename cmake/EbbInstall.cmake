@@ -29,5 +29,5 @@ install(TARGETS ebb_calls EXPORT Ebbtide LIBRARY DESTINATION ${CMAKE_INSTALL_LIB
 if(TARGET ebb_program)
   install(TARGETS ebb_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/adapters/torch/ebbtide DESTINATION share/ebbtide/python
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/ebbtide DESTINATION share/ebbtide/python
         FILES_MATCHING PATTERN "*.py" PATTERN "*.so" PATTERN "__pycache__" EXCLUDE)

@@ -18,7 +18,7 @@ import threading
 import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-ADAPTER = REPOSITORY / "adapters" / "torch"
+ADAPTER = REPOSITORY / "python"
 
 
 class ChildError(RuntimeError):

@@ -1,5 +1,5 @@
 // The file that keeps what was measured of this machine, and the flash part of it. The other part, kernels, is written
-// and read by Python (adapters/torch/ebbtide/whatif/calibration.py). Main thread.
+// and read by Python (python/ebbtide/whatif/calibration.py). Main thread.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// follow_program: runs a program with fake tensors (adapters/torch/ebbtide/whatif) until it has shown what its steps
+// follow_program: runs a program with fake tensors (python/ebbtide/whatif) until it has shown what its steps
 // do. What it prints is kept aside: its numbers are made up, and only if it fails do its last lines tell why. Main
 // thread, after block_signals().
 #pragma once

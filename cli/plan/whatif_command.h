@@ -1,5 +1,5 @@
 // `ebb plan -- COMMAND`: what a program would need and how long its steps would take within less memory, found out
-// before it runs. The program runs with fake tensors (adapters/torch/ebbtide/whatif) until it has shown what a step
+// before it runs. The program runs with fake tensors (python/ebbtide/whatif) until it has shown what a step
 // does; that trace is then simulated with one budget after the other. Main thread.
 #pragma once
 

@@ -12,7 +12,7 @@ import textwrap
 
 from ebb_program import EBB, ROOT
 
-HOOK = ROOT / "adapters/torch/ebbtide/hook/sitecustomize.py"
+HOOK = ROOT / "python/ebbtide/hook/sitecustomize.py"
 TIMEOUT_S = 60
 
 # The statistics page as include/ebb says it is; the fields of Stats are taken from the header itself.

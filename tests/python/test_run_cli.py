@@ -301,7 +301,7 @@ def test_summary_into_what_is_not_a_file(box):
 
 
 def real_extension():
-    directory = ROOT / "adapters/torch"
+    directory = ROOT / "python"
     probe = "import torch, ebbtide._C"
     environment = {**os.environ, "PYTHONPATH": str(directory)}
     return subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True).returncode == 0

@@ -1,4 +1,4 @@
-"""A plugin of pytest: skips the tests of the array API's suite that adapters/torch/tests/array_api_skips.txt names.
+"""A plugin of pytest: skips the tests of the array API's suite that python/tests/array/array_api_skips.txt names.
 
 A line there is a part of the test's name, " # ", and the reason.
 """
@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-SKIPS = pathlib.Path(__file__).resolve().parent.parent.parent / "adapters/torch/tests/array_api_skips.txt"
+SKIPS = pathlib.Path(__file__).resolve().parent.parent.parent / "python/tests/array/array_api_skips.txt"
 
 
 def exceptions():

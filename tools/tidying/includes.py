@@ -38,7 +38,7 @@ ALLOWED = {
     "drivers/opencl": {"base", "port", "facade", "drivers/linux"},
     "sim": PARTS | {"core", "rivals"},
     "array": {"facade", "base"},
-    "adapters/torch": {"facade"},
+    "python": {"facade"},
     "cli": {"facade", "port", "drivers", "sim", "plan", "rivals", "trace", "bound", "base"},
     "tests": EVERYTHING,
     "bench": EVERYTHING,
@@ -53,13 +53,13 @@ EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers",
 SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conformance/")),
        (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),
        (re.compile(r"^CL/"), ("src/drivers/opencl/", "tests/opencl/", "bench/opencl/")),
-       (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("adapters/torch/", "tests/cuda/torch/")),
+       (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("python/bindings/", "tests/cuda/torch/")),
        (re.compile(r"^(hwy|oneapi)/"), ("src/array/",)),
        (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/")),
        (re.compile(r"^(zlib|zstd)\.h"), ("src/trace/",)),
        (re.compile(r"^coin/"), ("src/bound/",))]
 # Folders whose files include each other as written from there.
-ROOTS = ("cli", "adapters/torch/csrc", "tests", "tests/cuda")
+ROOTS = ("cli", "python", "tests", "tests/cuda")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -69,8 +69,8 @@ def owner(file):
         return "/".join(file.parts[1:3]) if file.parts[1] == "drivers" else file.parts[1]
     if file.path.startswith("include/ebb/"):
         return "include/ebb"
-    if file.path.startswith("adapters/torch/"):
-        return "adapters/torch"
+    if file.path.startswith("python/"):
+        return "python"
     return file.parts[0] if file.parts[0] in ALLOWED else None
 
 

@@ -21,7 +21,7 @@ DETERMINISTIC = ("src/base/", "src/space/", "src/alloc/", "src/plan/", "src/riva
                  "src/sim/")
 WORLD = ("src/base/clock.h", "src/base/internal_thread.h", "src/base/internal_thread.cc",
          "src/base/ordered_mutex.h")
-OTHER_WITH_README = ("cli", "adapters/torch", "tests", "bench", "tools")
+OTHER_WITH_README = ("cli", "python", "tests", "bench", "tools")
 
 # What makes two runs of one seed differ, or has no place in a library; and what to use.
 BANNED = [

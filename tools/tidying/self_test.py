@@ -46,7 +46,7 @@ CASES = [
     ("include-direction", "src/space/a.cc", SOURCE + '#include "table.h"\n', 2),
     ("include-direction", "include/ebb/a.h", HEADER + '#include "base/check.h"\n', 3),
     ("include-direction", "include/ebb/a.h", HEADER + "#include <fmt/format.h>\n", 3),
-    ("include-direction", "adapters/torch/csrc/a.cc", SOURCE + '#include "core/core.h"\n', 2),
+    ("include-direction", "python/bindings/a.cc", SOURCE + '#include "core/core.h"\n', 2),
     ("include-direction", "cli/a.cc", SOURCE + '#include "move/engine.h"\n', 2),
     ("banned-call", "src/move/a.cc", SOURCE + "auto t = std::chrono::steady_clock::now();\n", 2),
     ("banned-call", "src/sim/a.cc", SOURCE + "int x = rand();\n", 2),

@@ -1,0 +1,135 @@
+// The Python module ebbtide._C: the runtime of this process, and the functions that ebbtide/torch offers.
+//
+// The runtime is never closed: its threads serve touches until the process ends, also those of static destructors.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "bindings/adoption.h"
+#include "bindings/torch/allocator.h"
+#include "bindings/torch/observer.h"
+#include "bindings/torch_device/allocations.h"
+#include "bindings/torch_device/device_observer.h"
+#include "ebb/device.h"
+#include "ebb/runtime.h"
+
+namespace py = pybind11;
+
+namespace ebb::torch_adapter {
+namespace {
+
+std::shared_ptr<Runtime>* g_runtime = nullptr;  // leaked on purpose
+bool g_enabled = false;
+
+Runtime& runtime() {
+  if (g_runtime == nullptr) throw Error(Status::kInvalid, "Ebbtide has not been enabled in this process");
+  return **g_runtime;
+}
+
+// Tensors of the CPU; or with Options::device_memory, those of the device of this type that Options::device says.
+void enable(const Options& options, const std::string& device_type) {
+  if (g_runtime == nullptr) g_runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
+  if (auto* const device = dynamic_cast<DeviceRuntime*>(g_runtime->get()); device != nullptr) {
+    set_managed_device(*device, c10::Device(device_type + ":" + std::to_string(options.device)));
+    install_device_observer();
+  } else {
+    install_allocator(runtime());
+    install_observer(runtime());
+  }
+  g_enabled = true;
+}
+
+void disable() {
+  if (!g_enabled) return;
+  if (managed_device() != nullptr) {
+    throw Error(Status::kUnsupported, "tensors on a GPU stay managed until the process ends");
+  }
+  remove_allocator();
+  remove_observer();
+  g_enabled = false;
+}
+
+py::dict stats() {
+  const Stats s = runtime().stats();
+  py::dict d;
+#define EBB_FIELD(field) d[#field] = s.field
+  EBB_FIELD(budget_bytes);
+  EBB_FIELD(resident_bytes);
+  EBB_FIELD(peak_resident_bytes);
+  EBB_FIELD(small_bytes);
+  EBB_FIELD(live_bytes);
+  EBB_FIELD(peak_live_bytes);
+  EBB_FIELD(flash_bytes);
+  EBB_FIELD(flash_limit_bytes);
+  EBB_FIELD(fetched_bytes);
+  EBB_FIELD(evicted_bytes);
+  EBB_FIELD(clean_bytes);
+  EBB_FIELD(prefetched_bytes);
+  EBB_FIELD(wasted_bytes);
+  EBB_FIELD(launches);
+  EBB_FIELD(faults);
+  EBB_FIELD(rescues);
+  EBB_FIELD(allocations);
+  EBB_FIELD(reused);
+  EBB_FIELD(cached_bytes);
+  EBB_FIELD(cache_hits);
+  EBB_FIELD(cache_misses);
+  EBB_FIELD(cache_trims);
+  EBB_FIELD(io_errors);
+  EBB_FIELD(corrupt_blocks);
+  EBB_FIELD(deviations);
+  EBB_FIELD(guided);
+  EBB_FIELD(stall_ns);
+  EBB_FIELD(steps);
+#undef EBB_FIELD
+  d["policy"] = runtime().policy();
+  d["description"] = runtime().description();
+  d["step_seconds"] = runtime().step_seconds();
+  return d;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  static const py::handle error = py::module_::import("ebbtide").attr("Error").cast<py::object>().release();
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const Error& failed) {
+      PyErr_SetString(error.ptr(), failed.what());
+    }
+  });
+  py::class_<Options>(m, "Options")
+      .def(py::init<>())
+      .def_static("from_environment", &options_from_environment)
+      .def("set_flash", [](Options& options, const std::string& text) { parse_flash(text, options); })
+      .def_readwrite("memory", &Options::memory)
+      .def_readwrite("policy", &Options::policy)
+      .def_readwrite("block_bytes", &Options::block_bytes)
+      .def_readwrite("device_memory", &Options::device_memory)
+      .def_readwrite("device", &Options::device)
+      .def_readwrite("managed_bytes_min", &Options::managed_bytes_min);
+  m.def("parse_size", [](const std::string& text) { return parse_size(text); });
+  m.def("enable", &enable, py::arg("options"), py::arg("device_type") = "cuda",
+        py::call_guard<py::gil_scoped_release>());
+  m.def("manages_device", [] { return managed_device() != nullptr; });
+  m.def("record_stream_address", [] { return reinterpret_cast<std::uintptr_t>(&ebb_device_record_stream); });
+  m.def("begin_launch", &begin_launch, py::call_guard<py::gil_scoped_release>());
+  m.def("end_launch", &end_launch, py::call_guard<py::gil_scoped_release>());
+  m.def("disable", &disable);
+  m.def("enabled", [] { return g_enabled; });
+  m.def("opened", [] { return g_runtime != nullptr; });
+  m.def("step", [] { runtime().step(); });
+  m.def("stats", &stats);
+  python::bind_adoption(m, runtime);
+  m.def("manages", [](const at::Tensor& tensor) {
+    return g_runtime != nullptr && tensor.has_storage() && runtime().manages(tensor.storage().data());
+  });
+}
+
+}  // namespace ebb::torch_adapter

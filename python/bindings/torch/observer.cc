@@ -1,0 +1,57 @@
+// See observer.h.
+#include "bindings/torch/observer.h"
+
+#include <ATen/record_function.h>
+
+#include <memory>
+
+#include "bindings/torch/accesses.h"
+
+namespace ebb::torch_adapter {
+namespace {
+
+Runtime* g_runtime = nullptr;
+at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
+
+struct LaunchContext final : at::ObserverContext {
+  explicit LaunchContext(std::uint64_t ticket_in) : ticket(ticket_in) {}
+  std::uint64_t ticket;
+};
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  const std::uint64_t op = op_of(function.name());
+  if (!looks_at_content(op)) return nullptr;
+  Accesses accesses;
+  try {
+    const std::uint64_t written = written_arguments(*g_runtime, function, op);
+    for_each_tensor(function.inputs(), [&](const at::Tensor& tensor, std::uint32_t group, std::size_t argument) {
+      add_tensor(*g_runtime, c10::DeviceType::CPU, tensor, group, is_written(written, argument), accesses);
+    });
+  } catch (...) {
+    return nullptr;  // an exotic tensor: let it fault
+  }
+  if (accesses.empty()) return nullptr;
+  const std::uint64_t ticket = g_runtime->announce(op, {accesses.data(), accesses.size()});
+  return ticket == 0 ? nullptr : std::make_unique<LaunchContext>(ticket);
+}
+
+void on_end(const at::RecordFunction&, at::ObserverContext* context) {
+  if (context != nullptr) g_runtime->retire(static_cast<LaunchContext*>(context)->ticket);
+}
+
+}  // namespace
+
+void install_observer(Runtime& runtime) {
+  g_runtime = &runtime;
+  if (g_handle != at::INVALID_CALLBACK_HANDLE) return;
+  g_handle = at::addGlobalCallback(
+      at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+}
+
+void remove_observer() {
+  if (g_handle == at::INVALID_CALLBACK_HANDLE) return;
+  at::removeCallback(g_handle);
+  g_handle = at::INVALID_CALLBACK_HANDLE;
+}
+
+}  // namespace ebb::torch_adapter

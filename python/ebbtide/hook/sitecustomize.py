@@ -1,0 +1,169 @@
+"""Start-up hook of `ebb run`: Python imports this module by itself, because its directory leads PYTHONPATH.
+
+It waits for the program to import torch and then, in the one process that claims the run, calls
+ebbtide._enable_from_environment(). Everything else is left as Python would have it without us: another sitecustomize
+further along sys.path is run, our directory disappears from sys.path, and torch keeps its own loader. Processes that
+come later, or were forked, do nothing.
+
+A program that was to be managed and cannot be is stopped with exit code 2: running it unmanaged, silently, would let
+it take all the memory that the budget was meant to save. Nothing else here may raise. Kept free of syntax that old
+interpreters reject, since any Python the program starts reads this file.
+"""
+
+import os
+import sys
+
+_OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+_EXIT_CODE = 2
+
+
+def _stop(message):
+    """End this process at once: an exception could be caught by the program, which would then run unmanaged."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+    try:
+        # Straight to the descriptor: the program may have replaced sys.stderr.
+        os.write(2, ("ebb: %s\n" % message).encode("utf-8", "replace"))
+    finally:
+        os._exit(_EXIT_CODE)
+
+
+def _claim():
+    """Whether this process is the one to be managed: it created the claim file, or did so before an exec."""
+    path = os.environ.get("EBB_CLAIM")
+    if not path:
+        return False
+    own = str(os.getpid())
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        try:
+            with open(path) as claim:
+                return claim.read() == own
+        except OSError:
+            return False
+    except OSError:
+        return False  # `ebb run` has ended and taken its directory along
+    try:
+        os.write(descriptor, own.encode())
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _enable():
+    """Hand this process's memory to Ebbtide, or stop it with the reason."""
+    if not _claim():
+        return
+    importing = sys.modules.get("ebbtide.torch")
+    if importing is not None and not hasattr(importing, "_enable_from_environment"):
+        importing._when_imported = _start  # the program's use of ebbtide is what imports torch
+    else:
+        _start()
+
+
+def _start():
+    try:
+        import ebbtide
+    except Exception as error:
+        _stop(_unloadable(error))
+    try:
+        ebbtide._enable_from_environment()
+    except ImportError as error:
+        _stop(_unloadable(error))
+    except Exception as error:
+        expected = getattr(ebbtide, "Error", None)
+        if isinstance(expected, type) and isinstance(error, expected):
+            _stop(str(error))
+        import traceback
+
+        _stop("memory management could not start:\n%s" % traceback.format_exc().rstrip())
+
+
+def _unloadable(error):
+    torch = sys.modules.get("torch")
+    version = getattr(torch, "__version__", "unknown")
+    return (
+        "Ebbtide's extension cannot be loaded into this Python (%s, %d.%d.%d, torch %s): %s\n"
+        "ebb: build it for this Python: in Ebbtide's source directory, "
+        "`cmake --preset release -DEBB_PYTHON=%s && cmake --build --preset release`; `ebb doctor` checks the result"
+    ) % ((sys.executable,) + tuple(sys.version_info[:3]) + (version, error, sys.executable))
+
+
+class _WatchingLoader(object):
+    """Stands in for torch's loader until torch has been executed, and then leaves no trace of itself."""
+
+    def __init__(self, finder, loader):
+        self._finder = finder
+        self._loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._finder.retire()
+        _enable()
+
+
+class _TorchFinder(object):
+    """Finds `torch` as the finders after it do, but with a loader that reports when the import is complete."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec = find(name, path, target)
+            if spec is None:
+                continue
+            if hasattr(spec.loader, "exec_module"):
+                spec.loader = _WatchingLoader(self, spec.loader)
+            return spec
+        return None
+
+    def retire(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+def _install():
+    sys.path[:] = [entry for entry in sys.path if not _is_own(entry)]
+    if not os.environ.get("EBB_CLAIM"):
+        return
+    if "torch" in sys.modules:  # a .pth file may have imported it already
+        _enable()
+    else:
+        sys.meta_path.insert(0, _TorchFinder())
+
+
+def _is_own(entry):
+    return isinstance(entry, str) and os.path.abspath(entry) == _OWN_DIRECTORY
+
+
+def _run_next():
+    """Run the sitecustomize that Python would have found without us; its errors are its own and pass through."""
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+        return
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+if sys.version_info >= (3, 5):
+    _install()
+    _run_next()

@@ -1,0 +1,148 @@
+"""Ebbtide under PyTorch: what `import ebbtide` offers as soon as something of it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+
+from .. import Error
+
+try:
+    import torch  # the extension is linked against its libraries
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    raise Error("PyTorch is not installed here: `pip install torch`, or use ebbtide.array, which needs none") from None
+
+from .. import _C
+
+_options: dict | None = None
+_step_hook = None
+
+
+def _size(value: int | str, name: str) -> int:
+    if isinstance(value, str):
+        try:
+            return _C.parse_size(value)
+        except Error as error:
+            raise Error(f"{name}: {error}") from None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Error(f"{name}: {value!r} is not a size; give bytes as an int, or text such as '1.5GiB'")
+    return value
+
+
+def _start(options: _C.Options, device_type: str = "cuda") -> None:
+    global _step_hook
+    if options.device_memory > 0:
+        from . import device
+
+        device.start(options, device_type)
+    else:
+        _C.enable(options)
+    if _step_hook is None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        _step_hook = register_optimizer_step_post_hook(lambda *_: _C.step() if _C.enabled() else None)
+
+
+def enable(
+    memory: int | str | None = None,
+    flash: str | None = None,
+    policy: str | None = None,
+    block: int | str | None = None,
+    managed_min: int | str | None = None,
+    device_memory: int | str | None = None,
+    device: int | None = None,
+) -> None:
+    """Manages the storage of tensors made from now on: those of the CPU, or with `device_memory` those of a GPU.
+
+    memory       the budget: bytes or text such as "1.5GiB"; default: EBB_MEMORY, or 80 % of what is free
+    flash        a directory on a disk, or "DIR:SIZE" to bound its use; default: EBB_FLASH, $TMPDIR or /tmp
+    policy       "foresight", "window" or "on_demand"
+    block        unit of residency, a power of two; default 2 MiB
+    managed_min  smaller tensors stay in ordinary memory, counted against the budget; default 64 KiB
+    device_memory  bytes of GPU memory for `cuda` tensors, before the first of them; `memory` is then host memory that
+                   is pinned for what does not fit there. It has run on no GPU yet: docs/cuda.md
+    device       which GPU; default: EBB_DEVICE, or 0
+
+    Raises Error, a RuntimeError, whose text says what to change.
+    """
+    _enable({"memory": memory, "flash": flash, "policy": policy, "block": block, "managed_min": managed_min,
+             "device_memory": device_memory, "device": device})
+
+
+def _enable(given: dict, device_type: str = "cuda") -> None:
+    global _options
+    if _C.enabled():
+        raise Error("Ebbtide is enabled already; call disable() first")
+    if _C.opened() and _options is not None and given != _options:
+        raise Error("Ebbtide was enabled with other options before, and its space stays for the life of the process")
+    _start(_options_with(**given), device_type)
+    _options = given
+
+
+def _options_with(memory, flash, policy, block, managed_min, device_memory, device) -> _C.Options:
+    """The options of the environment, with those that are given in their place."""
+    options = _C.Options.from_environment()
+    if memory is not None:
+        options.memory = _size(memory, "memory")
+        if options.memory == 0:
+            raise Error("memory: a budget of 0 bytes holds nothing; give a size such as '1.5GiB'")
+    if block is not None:
+        options.block_bytes = _size(block, "block")
+    if managed_min is not None:
+        options.managed_bytes_min = _size(managed_min, "managed_min")
+    if flash is not None:
+        options.set_flash(str(flash))
+    if policy is not None:
+        options.policy = policy
+    if device_memory is not None:
+        options.device_memory = _size(device_memory, "device_memory")
+    if device is not None:
+        options.device = device
+    return options
+
+
+def _enable_from_environment() -> None:
+    """What `ebb run` calls in the program that it runs, as soon as torch has been imported."""
+    if not _C.enabled():
+        _start(_C.Options.from_environment())
+
+
+def disable() -> None:
+    """New tensors are ordinary again; those that exist stay managed until they are freed."""
+    _C.disable()
+
+
+def enabled() -> bool:
+    return _C.enabled()
+
+
+def step() -> None:
+    """Marks the end of an iteration, where no optimizer of torch.optim does."""
+    _C.step()
+
+
+def launch(*tensors: torch.Tensor, name: str = "launch"):
+    """A context in which kernels that are no operators of PyTorch's may use these tensors of a GPU (CuPy's, Numba's).
+
+    What they touch besides ends the CUDA context: it may be anywhere. Nothing to do where no GPU is managed.
+    """
+    if not _C.manages_device():
+        return contextlib.nullcontext()
+    from . import device
+
+    return device.launch(*tensors, name=name)
+
+
+def manages(tensor: torch.Tensor) -> bool:
+    """Whether this tensor's storage lies in the managed space."""
+    return _C.manages(tensor)
+
+
+def stats() -> dict:
+    """Counters so far; see ebb/stats.h for their meaning. Also policy, description and step_seconds."""
+    return _C.stats()
+
+
+if "_when_imported" in globals():  # by `ebb run`, whose hook found this import half done
+    globals().pop("_when_imported")()

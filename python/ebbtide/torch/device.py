@@ -1,0 +1,179 @@
+"""Tensors on a GPU: the allocator of `cuda`, and what PyTorch does there that no operator tells of.
+
+`start()` is for enable(). Kernels need what they touch to be announced (docs/cuda.md): operators are, by the extension;
+here are Triton's kernels, storages that are resized, lists of tensors that would be too much at once, and what PyTorch
+asks an allocator of its own that ours does not keep.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from .. import _C, Error
+from . import imports
+
+# Of GPU memory, what operators on lists of tensors (foreach, fused optimizers) may touch at once.
+SHARE = 4
+FUSED = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_",
+         "_amp_foreach_non_finite_check_and_unscale_")
+ALLOCATOR = "ebb_device_allocate", "ebb_device_free"
+
+
+def start(options: _C.Options, device_type: str) -> None:
+    cuda = device_type == "cuda"
+    if cuda:
+        _check_cuda()
+    _C.enable(options, device_type)
+    if cuda:
+        _install_allocator()
+        _replace_statistics()
+        _refuse_graphs()
+    _split_lists(device_type, options.device_memory // SHARE)
+    _announce_resizing(device_type)
+    imports.when_imported("triton.runtime.jit", lambda module: _announce_kernels(module.JITFunction))
+    imports.when_imported("torch._inductor.runtime.triton_heuristics",
+                           lambda module: _announce_kernels(module.CachingAutotuner))
+
+
+def _check_cuda() -> None:
+    if torch.version.cuda is None:
+        raise Error("this PyTorch is built without CUDA: install one with it, or leave --device-memory out")
+    if torch.cuda.is_initialized():
+        raise Error("CUDA has been used in this process already: call ebbtide.enable(device_memory=...) before the "
+                    "first tensor on the GPU")
+
+
+def _install_allocator() -> None:
+    library = _C.__file__
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(library, *ALLOCATOR)
+    allocator.allocator().set_record_stream_fn(_C.record_stream_address())
+    try:
+        torch.cuda.memory.change_current_allocator(allocator)
+    except RuntimeError as error:
+        raise Error(f"PyTorch does not take another CUDA allocator any more: {str(error).splitlines()[0]}") from None
+
+
+def _pools(current: int, peak: int) -> dict:
+    pool = {"current": current, "peak": peak, "allocated": current, "freed": 0}
+    return {name: dict(pool) for name in ("all", "small_pool", "large_pool")}
+
+
+def _statistics(device=None) -> dict:
+    """What torch.cuda.memory_stats() is made of, from our own counters: live tensors, and GPU memory in use."""
+    known = _C.stats()
+    live = _pools(known["live_bytes"], known["peak_live_bytes"])
+    held = _pools(known["resident_bytes"], known["peak_resident_bytes"])
+    none = _pools(0, 0)
+    return {"allocated_bytes": live, "requested_bytes": live, "active_bytes": live, "reserved_bytes": held,
+            "inactive_split_bytes": none, "allocation": none, "segment": none, "active": none, "inactive_split": none,
+            "oversize_allocations": none["all"], "oversize_segments": none["all"],
+            "num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "num_device_alloc": 0,
+            "num_device_free": 0, "max_split_size": -1}
+
+
+def _replace_statistics() -> None:
+    memory = torch.cuda.memory
+    memory.memory_stats_as_nested_dict = torch.cuda.memory_stats_as_nested_dict = _statistics
+    for name in ("reset_peak_memory_stats", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+                 "reset_max_memory_cached"):
+        # Peaks are those of the whole run: `ebb run` sums it up by them.
+        setattr(memory, name, lambda device=None: None)
+        setattr(torch.cuda, name, getattr(memory, name))
+
+
+def _refuse_graphs() -> None:
+    def capture_begin(self, *_, **__):
+        raise Error("CUDA graphs are not supported with --device-memory: a graph's kernels are started again without "
+                    "anybody being told what they use. Run without graphs (torch.compile without "
+                    "mode='reduce-overhead')")
+
+    torch.cuda.CUDAGraph.capture_begin = capture_begin
+
+
+def _is_tensors(value) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], torch.Tensor)
+
+
+def _ends(lists, device_type: str, bytes_max: int) -> list[int]:
+    """Where to cut lists that belong together, so that a part of all of them has so many bytes at most."""
+    ends, together, count = [], 0, len(lists[0])
+    for i in range(count):
+        here = sum(tensors[i].numel() * tensors[i].element_size() for tensors in lists
+                   if len(tensors) == count and tensors[i].device.type == device_type)
+        if together > 0 and together + here > bytes_max:
+            ends.append(i)
+            together = 0
+        together += here
+    return [*ends, count]
+
+
+def _in_parts(function, device_type: str, bytes_max: int):
+    """The same function on lists of tensors, a part of the lists after the other where they are large."""
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
+        ends = _ends(lists, device_type, bytes_max) if lists else []
+        if len(ends) < 2:
+            return function(*args, **kwargs)
+        begin, results = 0, []
+        for end in ends:
+            def cut(value, part=slice(begin, end)):
+                return value[part] if isinstance(value, (list, tuple)) and len(value) == ends[-1] else value
+
+            result = function(*map(cut, args), **{name: cut(value) for name, value in kwargs.items()})
+            results += result if result is not None else []
+            begin = end
+        return results or None
+
+    return run
+
+
+def _split_lists(device_type: str, bytes_max: int) -> None:
+    for name in dir(torch):
+        if name.startswith("_foreach_") or name in FUSED:
+            setattr(torch, name, _in_parts(getattr(torch, name), device_type, bytes_max))
+
+
+def _announce_resizing(device_type: str) -> None:
+    resize = torch.UntypedStorage.resize_
+
+    @functools.wraps(resize)
+    def resize_(self, nbytes):
+        if self.nbytes() == 0 or nbytes == 0 or self.device.type in ("cpu", "meta"):
+            return resize(self, nbytes)
+        with launch(torch.empty(0, dtype=torch.uint8, device=self.device).set_(self), name="resize"):
+            return resize(self, nbytes)
+
+    torch.UntypedStorage.resize_ = resize_
+
+
+def _announce_kernels(kind: type) -> None:
+    """Wraps kind.run(*arguments, **others), which starts a kernel on the tensors among its arguments."""
+    run = kind.run
+
+    @functools.wraps(run)
+    def announced(self, *args, **kwargs):
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        if not tensors:
+            return run(self, *args, **kwargs)
+        with launch(*tensors, name=getattr(self, "__name__", None) or type(self).__name__):
+            return run(self, *args, **kwargs)
+
+    kind.run = announced
+
+
+class launch:
+    """See ebbtide.launch()."""
+
+    def __init__(self, *tensors: torch.Tensor, name: str = "launch"):
+        self._tensors = list(tensors)
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._ticket = _C.begin_launch(self._tensors, self._name)
+
+    def __exit__(self, *_) -> None:
+        _C.end_launch(self._ticket)
