@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/userfault/userfault_calls.h"
 #include "ebb/mirror.h"
 
 namespace {

@@ -8,11 +8,11 @@
 
 #include <cstdint>
 
-#include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/process/process_map.h"
-#include "drivers/linux/reservation.h"
-#include "drivers/linux/system_files.h"
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/process/reservation.h"
+#include "drivers/linux/system/system_files.h"
+#include "drivers/linux/userfault/gate.h"
+#include "drivers/linux/userfault/userfault_calls.h"
 #include "ebb/mirror.h"
 #include "mirror/directory.h"
 

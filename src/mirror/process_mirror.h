@@ -24,8 +24,8 @@
 #include <thread>
 
 #include "base/ordered_mutex.h"
-#include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/process/process_map.h"
+#include "drivers/linux/userfault/gate.h"
 #include "ebb/mirror.h"
 #include "mirror/device_memory.h"
 #include "mirror/directory.h"

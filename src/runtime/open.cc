@@ -5,11 +5,11 @@
 #include <cstdlib>
 
 #include "drivers/linux/calls/completed_calls.h"
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/machine_memory.h"
-#include "drivers/linux/move_memory.h"
-#include "drivers/linux/remap_memory.h"
-#include "drivers/linux/thread_flash.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/flash/thread_flash.h"
+#include "drivers/linux/remap/remap_memory.h"
+#include "drivers/linux/system/machine_memory.h"
+#include "drivers/linux/userfault/move_memory.h"
 #include "drivers/uring/uring_flash.h"
 #include "ebb/device.h"
 #include "plan/guide/make_guide.h"

@@ -15,7 +15,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 #include "ebb/runtime.h"
 
 namespace ebb::conformance {

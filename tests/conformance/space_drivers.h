@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "drivers/linux/move_memory.h"
-#include "drivers/linux/remap_memory.h"
+#include "drivers/linux/remap/remap_memory.h"
+#include "drivers/linux/userfault/move_memory.h"
 
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kThreadSanitizer = true;

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/test/in_a_child.h"
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/thread_flash.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/flash/thread_flash.h"
 #include "plan/policy.h"
 #include "runtime/managed_runtime.h"
 #include "space_drivers.h"

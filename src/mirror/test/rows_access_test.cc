@@ -10,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/userfault/userfault_calls.h"
 #include "mirror_fixture.h"
 
 namespace ebb::mirror_test {

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "drivers/linux/calls/own_mapping.h"
-#include "drivers/linux/machine_memory.h"
+#include "drivers/linux/system/machine_memory.h"
 
 namespace ebb {
 namespace {

@@ -19,10 +19,10 @@
 
 #include "base/ordered_mutex.h"
 #include "drivers/linux/adopt/adopted_blocks.h"
-#include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/process/process_map.h"
-#include "drivers/linux/userfault.h"
+#include "drivers/linux/userfault/gate.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "port/adoption.h"
 
 namespace ebb {

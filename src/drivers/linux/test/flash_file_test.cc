@@ -1,5 +1,5 @@
 // FlashFile: what it refuses, with which words, and that the file is nobody else's.
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

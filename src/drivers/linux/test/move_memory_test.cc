@@ -1,5 +1,5 @@
 // MoveMemory on the rung below full: a user to whom the kernel gives userfaultfd for touches by the program only.
-#include "drivers/linux/move_memory.h"
+#include "drivers/linux/userfault/move_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb {
 namespace {

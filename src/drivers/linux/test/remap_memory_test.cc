@@ -1,6 +1,6 @@
 // RemapMemory and its SIGSEGV handler: what belongs to somebody else is passed on, spaces do not disturb each other,
 // and a machine that cannot carry it is told why. Every test of the handler runs in a child process, which it may end.
-#include "drivers/linux/remap_memory.h"
+#include "drivers/linux/remap/remap_memory.h"
 
 #include <gtest/gtest.h>
 #include <setjmp.h>

@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "base/test/in_a_child.h"
-#include "drivers/linux/thread_flash.h"
+#include "drivers/linux/flash/thread_flash.h"
 
 namespace ebb {
 namespace {

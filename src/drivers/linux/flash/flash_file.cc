@@ -1,5 +1,5 @@
 // See flash_file.h.
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/userfault/userfault_calls.h"
 #include "ebb/status.h"
 
 namespace ebb {

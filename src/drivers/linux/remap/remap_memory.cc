@@ -1,6 +1,6 @@
 // See remap_memory.h. Every mapping made by attach and detach is a new one for the kernel, and has to be kept from
 // children anew; the runtime's lock, which is held around fork, makes the two steps one.
-#include "drivers/linux/remap_memory.h"
+#include "drivers/linux/remap/remap_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 #include "port/raw_flash.h"
 
 namespace ebb {

@@ -1,5 +1,5 @@
 // See userfault_calls.h.
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/userfault/userfault_calls.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

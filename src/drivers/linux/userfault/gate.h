@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "drivers/linux/process/process_map.h"
-#include "drivers/linux/reservation.h"
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/process/reservation.h"
+#include "drivers/linux/userfault/userfault_calls.h"
 
 namespace ebb {
 

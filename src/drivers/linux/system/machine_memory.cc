@@ -1,6 +1,6 @@
 // See machine_memory.h. A limit may sit on any ancestor of our control group, so the whole path up to what is mounted
 // is walked, for the unified hierarchy (v2) and for the memory controller of the old one (v1) alike.
-#include "drivers/linux/machine_memory.h"
+#include "drivers/linux/system/machine_memory.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb {
 namespace {

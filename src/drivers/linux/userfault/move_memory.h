@@ -16,9 +16,9 @@
 
 #include "drivers/linux/adopt/adopted_memory.h"
 #include "drivers/linux/calls/completed_calls.h"
-#include "drivers/linux/page_moves.h"
-#include "drivers/linux/reservation.h"
-#include "drivers/linux/userfault.h"
+#include "drivers/linux/process/reservation.h"
+#include "drivers/linux/userfault/page_moves.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "port/space_memory.h"
 
 namespace ebb {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb::userfault {
 

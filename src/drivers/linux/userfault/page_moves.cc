@@ -1,5 +1,5 @@
 // See page_moves.h.
-#include "drivers/linux/page_moves.h"
+#include "drivers/linux/userfault/page_moves.h"
 
 #include <sched.h>
 #include <sys/mman.h>

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "drivers/linux/calls/completed_calls.h"
-#include "drivers/linux/reservation.h"
-#include "drivers/linux/signal_faults.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/process/reservation.h"
+#include "drivers/linux/remap/signal_faults.h"
+#include "drivers/linux/system/system_files.h"
 #include "port/space_memory.h"
 
 namespace ebb {

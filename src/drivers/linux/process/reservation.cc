@@ -1,5 +1,5 @@
 // See reservation.h.
-#include "drivers/linux/reservation.h"
+#include "drivers/linux/process/reservation.h"
 
 #include <sys/mman.h>
 

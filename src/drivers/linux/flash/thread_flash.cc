@@ -1,5 +1,5 @@
 // See thread_flash.h.
-#include "drivers/linux/thread_flash.h"
+#include "drivers/linux/flash/thread_flash.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // See userfault.h.
-#include "drivers/linux/userfault.h"
+#include "drivers/linux/userfault/userfault.h"
 
 #include <unistd.h>
 

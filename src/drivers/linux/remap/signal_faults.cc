@@ -1,5 +1,5 @@
 // See signal_faults.h. The desks are static, so that the handler can look at them whatever has been destroyed.
-#include "drivers/linux/signal_faults.h"
+#include "drivers/linux/remap/signal_faults.h"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "base/ordered_mutex.h"
 #include "drivers/linux/process/process_map.h"
-#include "drivers/linux/signal_chain.h"
+#include "drivers/linux/process/signal_chain.h"
 
 namespace ebb {
 namespace {

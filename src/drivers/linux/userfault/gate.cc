@@ -1,11 +1,12 @@
 // See gate.h.
-#include "drivers/linux/adopt/gate.h"
+#include "drivers/linux/userfault/gate.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "drivers/linux/calls/own_mapping.h"
 
 namespace ebb {
 namespace {
@@ -62,7 +63,7 @@ void Gate::clear() {
   if (base_.renew(data(), base_.bytes(), PROT_READ | PROT_WRITE) == Status::kOk) {
     had_small_pages_ = false;
   } else {
-    ::madvise(data(), base_.bytes(), MADV_DONTNEED);
+    own::madvise(data(), base_.bytes(), MADV_DONTNEED);
   }
   EBB_CHECK_EQ(userfault::watch(faults_fd_, data(), base_.bytes()), 0);
 }

@@ -1,5 +1,5 @@
 // See signal_chain.h.
-#include "drivers/linux/signal_chain.h"
+#include "drivers/linux/process/signal_chain.h"
 
 #include <dlfcn.h>
 

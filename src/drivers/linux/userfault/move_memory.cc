@@ -1,5 +1,5 @@
 // See move_memory.h.
-#include "drivers/linux/move_memory.h"
+#include "drivers/linux/userfault/move_memory.h"
 
 #include <linux/userfaultfd.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 // See system_files.h. Kernel files report a size of zero, so they are read until they end.
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

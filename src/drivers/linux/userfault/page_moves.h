@@ -15,7 +15,7 @@
 #include <cstddef>
 
 #include "drivers/linux/process/process_map.h"
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/userfault/userfault_calls.h"
 #include "ebb/status.h"
 
 namespace ebb {
