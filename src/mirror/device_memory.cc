@@ -16,9 +16,8 @@ Status DeviceMemory::make(DeviceKind kind, std::uint64_t bytes, bool user_mode_o
   if (const Status status = Reservation::make(rounded, PROT_READ | PROT_WRITE, memory.base_); status != Status::kOk) {
     return status;
   }
-  userfault::Offered offered;
-  if (userfault::open({user_mode_only, false, false}, memory.fd_, offered) != 0 || !offered.move ||
-      userfault::watch(memory.fd_.get(), memory.base_.data(), rounded) != 0) {
+  if (Userfault::open({.user_mode_only = user_mode_only}, memory.userfault_) != 0 || !memory.userfault_.can_move() ||
+      memory.userfault_.watch(memory.base_.data(), rounded) != 0) {
     return Status::kUnsupported;
   }
   return PageArray<std::uint64_t>::make(rounded / kPageBytes, memory.page_of_);
@@ -77,7 +76,7 @@ void DeviceMemory::release(std::uint32_t first, std::uint32_t count) {
   used_ -= count;
 }
 
-userfault::Moved DeviceMemory::take(const ProcessMap& map, Gate& gate, std::uint32_t first, const void* from,
+Userfault::Moved DeviceMemory::take(const ProcessMap& map, Gate& gate, std::uint32_t first, const void* from,
                                     std::uint32_t count) {
   const auto moved = gate.pull(map, from, std::size_t{count} * kPageBytes);
   if (count == kHugePages && first % kHugePages == 0 && gate.holds_huge(map)) renew(first, count);
@@ -90,7 +89,7 @@ userfault::Moved DeviceMemory::take(const ProcessMap& map, Gate& gate, std::uint
 void DeviceMemory::renew(std::uint32_t first, std::uint32_t count) {
   const std::size_t bytes = std::size_t{count} * kPageBytes;
   if (base_.renew(address(first), bytes, PROT_READ | PROT_WRITE) != Status::kOk) return;
-  EBB_CHECK_EQ(userfault::watch(fd_.get(), address(first), bytes), 0);
+  EBB_CHECK_EQ(userfault_.watch(address(first), bytes), 0);
 }
 
 // What the gate holds must leave it: what the kernel does not move is copied.
@@ -98,13 +97,13 @@ void DeviceMemory::receive(const ProcessMap& map, Gate& gate, std::uint32_t firs
   std::byte* const to = address(first);
   bool copied = false;
   for (std::size_t done = 0; done < bytes;) {
-    const auto more = userfault::move(fd_.get(), to + done, gate.data() + done, bytes - done);
+    const auto more = userfault_.move(to + done, gate.data() + done, bytes - done);
     done += more.bytes;
     if (more.bytes > 0) continue;
     std::size_t run = 0;
     const bool here = holds(map, first + static_cast<std::uint32_t>(done / kPageBytes));
     if (!here && map.present_run(reinterpret_cast<std::uintptr_t>(gate.data()) + done, kPageBytes, run)) {
-      EBB_CHECK_EQ(userfault::copy(fd_.get(), to + done, gate.data() + done, kPageBytes).error, 0);
+      EBB_CHECK_EQ(userfault_.copy(to + done, gate.data() + done, kPageBytes).error, 0);
       copied = true;
     }
     done += kPageBytes;
@@ -116,10 +115,9 @@ void DeviceMemory::zero_absent(const ProcessMap& map, std::uint32_t first, std::
   const auto begin = reinterpret_cast<std::uintptr_t>(address(first));
   for (std::size_t at = 0, run = 0; at < bytes; at += run) {
     if (map.present_run(begin + at, bytes - at, run)) continue;
-    userfault::Moved zeroed;
+    Userfault::Moved zeroed;
     while (zeroed.bytes < run) {
-      const auto more =
-          userfault::zero(fd_.get(), reinterpret_cast<void*>(begin + at + zeroed.bytes), run - zeroed.bytes);
+      const auto more = userfault_.zero(reinterpret_cast<void*>(begin + at + zeroed.bytes), run - zeroed.bytes);
       EBB_CHECK(more.error == 0 || more.error == EAGAIN);
       zeroed.bytes += more.bytes;
     }
@@ -136,7 +134,7 @@ int DeviceMemory::refill(std::uint32_t first, const std::byte* from, std::uint32
   const std::size_t bytes = std::size_t{count} * kPageBytes;
   std::size_t done = 0;
   while (done < bytes) {
-    const auto copied = userfault::copy(fd_.get(), address(first) + done, from + done, bytes - done);
+    const auto copied = userfault_.copy(address(first) + done, from + done, bytes - done);
     done += copied.bytes;
     if (copied.bytes == 0 && copied.error != EAGAIN) return copied.error;
   }

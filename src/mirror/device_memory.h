@@ -10,9 +10,8 @@
 
 #include "drivers/linux/process/process_map.h"
 #include "drivers/linux/process/reservation.h"
-#include "drivers/linux/system/system_files.h"
 #include "drivers/linux/userfault/gate.h"
-#include "drivers/linux/userfault/userfault_calls.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "ebb/mirror.h"
 #include "mirror/directory.h"
 
@@ -43,13 +42,13 @@ class DeviceMemory {
 
   // Takes pages of the process into promised slots; absent ones become zeros. Says how many, and the kernel's error for
   // the next.
-  userfault::Moved take(const ProcessMap& map, Gate& gate, std::uint32_t first, const void* from, std::uint32_t count);
+  Userfault::Moved take(const ProcessMap& map, Gate& gate, std::uint32_t first, const void* from, std::uint32_t count);
   // Whether a page is in the slot: what the kernel answers to a move that failed does not tell.
   bool holds(const ProcessMap& map, std::uint32_t slot) const;
   // Drops what is in the slots and puts a copy of `from` there: new memory, of this device.
   int refill(std::uint32_t first, const std::byte* from, std::uint32_t count);
   void discard(std::uint32_t first, std::uint32_t count);
-  int zero(std::uint32_t slot) { return userfault::zero(fd_.get(), address(slot), kPageBytes).error; }
+  int zero(std::uint32_t slot) { return userfault_.zero(address(slot), kPageBytes).error; }
 
  private:
   void renew(std::uint32_t first, std::uint32_t count);
@@ -60,7 +59,7 @@ class DeviceMemory {
   DeviceKind kind_ = DeviceKind::kPrivate;
   Mirror::Shortage shortage_ = Mirror::Shortage::kNone;
   Reservation base_;
-  FileDescriptor fd_;
+  Userfault userfault_;
   PageArray<std::uint64_t> page_of_;  // 0: free
   std::uint32_t used_ = 0;
   std::uint32_t cursor_ = 0;  // where the search for free slots goes on

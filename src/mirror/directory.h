@@ -13,6 +13,8 @@ namespace ebb {
 inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kHugePages = 512;  // of a huge page
 
+inline void* address_of(std::uint64_t page) { return reinterpret_cast<void*>(page * kPageBytes); }
+
 enum class Place : std::uint8_t {
   kDevice,     // in the slot; the CPU's page is absent
   kMapped,     // the slot's memory is under the CPU's address (coherent devices)

@@ -51,7 +51,7 @@ std::string why_no_move(Status status) {
   }
   if (!userfault.can_move()) return "userfaultfd of this kernel has no UFFDIO_MOVE: Linux 6.8 or later is needed";
   PageMoves moves;
-  if (PageMoves::open(userfault.fd(), moves) != Status::kOk) {
+  if (PageMoves::open(userfault, moves) != Status::kOk) {
     return "/proc/self/pagemap cannot be read: there is no /proc, or this process has changed its user since it was "
            "started (start it anew as that user)";
   }

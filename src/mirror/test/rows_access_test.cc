@@ -10,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-#include "drivers/linux/userfault/userfault_calls.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "mirror_fixture.h"
 
 namespace ebb::mirror_test {
@@ -186,31 +186,30 @@ TEST_P(Access, Row21_Mixedmap) {
 class Server {
  public:
   explicit Server(const Memory& memory) : memory_(memory), content_(pattern(kPage, 77)) {
-    userfault::Offered offered;
-    EXPECT_EQ(userfault::open({}, fd_, offered), 0);
-    EXPECT_EQ(userfault::watch(fd_.get(), memory.data(), memory.bytes()), 0);
+    EXPECT_EQ(Userfault::open({}, userfault_), 0);
+    EXPECT_EQ(userfault_.watch(memory.data(), memory.bytes()), 0);
   }
   void serve(std::size_t pages) {
     thread_ = std::thread([this, pages] {
       for (std::size_t served = 0; served < pages;) {
-        pollfd polled{fd_.get(), POLLIN, 0};
+        pollfd polled{userfault_.fd(), POLLIN, 0};
         ::poll(&polled, 1, 1000);
         uffd_msg message;
-        if (::read(fd_.get(), &message, sizeof message) != static_cast<ssize_t>(sizeof message)) continue;
+        if (!userfault_.read(message)) continue;
         auto* const page = reinterpret_cast<void*>(message.arg.pagefault.address & ~(kPage - 1));
-        if (userfault::copy(fd_.get(), page, content_.data(), kPage).error == 0) ++served;
+        if (userfault_.copy(page, content_.data(), kPage).error == 0) ++served;
       }
     });
   }
   ~Server() {
     if (thread_.joinable()) thread_.join();
-    userfault::unwatch(fd_.get(), memory_.data(), memory_.bytes());
+    userfault_.unwatch(memory_.data(), memory_.bytes());
   }
 
  private:
   const Memory& memory_;
   std::vector<std::byte> content_;
-  FileDescriptor fd_;
+  Userfault userfault_;
   std::thread thread_;
 };
 

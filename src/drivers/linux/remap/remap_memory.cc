@@ -143,11 +143,10 @@ void RemapMemory::wake(BlockIndex block) {
     if (!attached.mapped) ::usleep(kRefusedPauseUs);
     return faults_.wake(block);
   }
-  static constexpr char kText[] =
+  write_all(
+      STDERR_FILENO,
       "ebb: the system refuses to map a block of memory (vm.max_map_count, ulimit -v, ulimit -l): the access fails "
-      "with "
-      "SIGBUS. Use larger blocks (EBB_BLOCK), or raise what limits it\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+      "with SIGBUS. Use larger blocks (EBB_BLOCK), or raise what limits it\n");
   faults_.fail(block);
 }
 

@@ -18,6 +18,7 @@
 #include "base/ordered_mutex.h"
 #include "drivers/linux/process/process_map.h"
 #include "drivers/linux/process/signal_chain.h"
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb {
 namespace {
@@ -49,10 +50,6 @@ struct SignalFaults::Desk {
   std::atomic<bool> interrupted{false};
   std::array<Slot, kSlots> slots{};
 
-  void ring() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto put = ::write(event_fd.load(), &one, sizeof one);
-  }
   void clear() {
     for (Slot& slot : slots) slot.cell.store(cell_of(0, SlotState::kFree));
   }
@@ -165,7 +162,7 @@ SlotState SignalFaults::Desk::wait_for(std::uint32_t block) {
     if (slots[i].cell.compare_exchange_strong(free, cell_of(block, SlotState::kPosted))) slot = &slots[i];
     if (slot == nullptr && i + 1 == kSlots) ::sched_yield();
   }
-  ring();
+  ring(event_fd.load());
   for (;;) {
     const std::uint32_t heard = slot->bell.load();
     const SlotState state = state_of(slot->cell.load());
@@ -245,7 +242,7 @@ std::size_t SignalFaults::next(std::span<BlockIndex> blocks) {
 
 void SignalFaults::interrupt() {
   desk_->interrupted.store(true);
-  desk_->ring();
+  ring(desk_->event_fd.load());
 }
 
 void SignalFaults::wake(BlockIndex block) { desk_->settle(block, SlotState::kWoken); }

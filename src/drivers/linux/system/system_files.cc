@@ -2,6 +2,7 @@
 #include "drivers/linux/system/system_files.h"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <array>
@@ -64,6 +65,18 @@ int FileDescriptor::release() { return std::exchange(fd_, -1); }
 void FileDescriptor::reset() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
+}
+
+FileDescriptor open_bell() { return FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+
+void ring(int bell) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto put = ::write(bell, &one, sizeof one);
+}
+
+void silence(int bell) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = ::read(bell, &count, sizeof count);
 }
 
 }  // namespace ebb

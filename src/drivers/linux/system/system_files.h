@@ -1,4 +1,4 @@
-// Small helpers: whole text files of the kernel, and writing all of a buffer to a descriptor.
+// Small helpers: whole text files of the kernel, descriptors, and writing all of a buffer to one.
 // Stateless; any thread.
 #pragma once
 
@@ -36,5 +36,10 @@ class FileDescriptor {
  private:
   int fd_;
 };
+
+// A bell is an eventfd: readable from ring() until silence(). Neither waits nor allocates; ring() also in a handler.
+FileDescriptor open_bell();
+void ring(int bell);
+void silence(int bell);
 
 }  // namespace ebb

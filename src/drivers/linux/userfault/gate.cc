@@ -15,18 +15,18 @@ bool is_huge(const ProcessMap& map, std::uintptr_t address) { return (map.page(a
 
 }  // namespace
 
-Status Gate::make(int faults_fd, Gate& gate) {
+Status Gate::make(const Userfault& faults, Gate& gate) {
   if (const Status status = Reservation::make(kHugePageBytes, PROT_READ | PROT_WRITE, gate.base_);
       status != Status::kOk) {
     return status;
   }
-  gate.faults_fd_ = faults_fd;
-  return userfault::watch(faults_fd, gate.data(), kHugePageBytes) == 0 ? Status::kOk : Status::kUnsupported;
+  gate.faults_ = &faults;
+  return faults.watch(gate.data(), kHugePageBytes) == 0 ? Status::kOk : Status::kUnsupported;
 }
 
 // Nobody may be left to read the event of its end.
 Gate::~Gate() {
-  if (data() != nullptr) userfault::unwatch(faults_fd_, data(), base_.bytes());
+  if (data() != nullptr) faults_->unwatch(data(), base_.bytes());
 }
 
 bool Gate::overlaps(std::uintptr_t begin, std::uintptr_t end) const {
@@ -34,8 +34,9 @@ bool Gate::overlaps(std::uintptr_t begin, std::uintptr_t end) const {
   return begin < own + base_.bytes() && own < end;
 }
 
-userfault::Moved move_to_empty(int fd, const ProcessMap& map, void* to, const void* from, std::size_t bytes) {
-  auto moved = userfault::move(fd, to, from, bytes);
+Userfault::Moved move_to_empty(const Userfault& userfault, const ProcessMap& map, void* to, const void* from,
+                               std::size_t bytes) {
+  auto moved = userfault.move(to, from, bytes);
   if (moved.error == 0) return moved;
   // Pages go in order, so whatever lies before one that came has been dealt with.
   const auto begin = reinterpret_cast<std::uintptr_t>(to);
@@ -45,12 +46,12 @@ userfault::Moved move_to_empty(int fd, const ProcessMap& map, void* to, const vo
   return moved;
 }
 
-userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t bytes) {
+Userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t bytes) {
   EBB_CHECK_LE(bytes, base_.bytes());
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   const bool whole = bytes == kHugePageBytes && begin % kHugePageBytes == 0 && is_huge(map, begin);
   if (whole && had_small_pages_) clear();
-  const auto moved = move_to_empty(faults_fd_, map, data(), from, bytes);
+  const auto moved = move_to_empty(*faults_, map, data(), from, bytes);
   if (!whole || !holds_huge(map)) had_small_pages_ = true;
   return moved;
 }
@@ -59,13 +60,13 @@ bool Gate::holds_huge(const ProcessMap& map) const { return is_huge(map, reinter
 
 // Unregistered, because who drops pages of a watched range waits for its event to be read, which needs the lock.
 void Gate::clear() {
-  userfault::unwatch(faults_fd_, data(), base_.bytes());
+  faults_->unwatch(data(), base_.bytes());
   if (base_.renew(data(), base_.bytes(), PROT_READ | PROT_WRITE) == Status::kOk) {
     had_small_pages_ = false;
   } else {
     own::madvise(data(), base_.bytes(), MADV_DONTNEED);
   }
-  EBB_CHECK_EQ(userfault::watch(faults_fd_, data(), base_.bytes()), 0);
+  EBB_CHECK_EQ(faults_->watch(data(), base_.bytes()), 0);
 }
 
 }  // namespace ebb

@@ -12,13 +12,14 @@
 
 #include "drivers/linux/process/process_map.h"
 #include "drivers/linux/process/reservation.h"
-#include "drivers/linux/userfault/userfault_calls.h"
+#include "drivers/linux/userfault/userfault.h"
 
 namespace ebb {
 
-// userfault::move() to where nothing is, counted right: Linux 6.18 stops counting once an attempt inside the call met
+// Userfault::move() to where nothing is, counted right: Linux 6.18 stops counting once an attempt inside the call met
 // EAGAIN, and goes on moving.
-userfault::Moved move_to_empty(int fd, const ProcessMap& map, void* to, const void* from, std::size_t bytes);
+Userfault::Moved move_to_empty(const Userfault& userfault, const ProcessMap& map, void* to, const void* from,
+                               std::size_t bytes);
 
 class Gate {
  public:
@@ -26,8 +27,8 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
   ~Gate();
-  // `faults_fd` must outlive it.
-  static Status make(int faults_fd, Gate& gate);
+  // `faults` must outlive it.
+  static Status make(const Userfault& faults, Gate& gate);
 
   std::byte* data() const { return base_.data(); }
   bool overlaps(std::uintptr_t begin, std::uintptr_t end) const;
@@ -36,9 +37,9 @@ class Gate {
 
   // Moves pages of the process here: how many from the beginning, absent ones included, and the kernel's error for the
   // next. A huge page stays one.
-  userfault::Moved pull(const ProcessMap& map, const void* from, std::size_t bytes);
+  Userfault::Moved pull(const ProcessMap& map, const void* from, std::size_t bytes);
   // Whether no change of the process's mappings is unread.
-  bool settled() const { return userfault::quiet(faults_fd_); }
+  bool settled() const { return faults_->quiet(); }
   // Whether what is here is one huge page.
   bool holds_huge(const ProcessMap& map) const;
   // Drops what is here, and the page tables of small pages. Raises no event.
@@ -46,7 +47,7 @@ class Gate {
 
  private:
   Reservation base_;
-  int faults_fd_ = -1;
+  const Userfault* faults_ = nullptr;
   bool had_small_pages_ = false;  // since it was mapped
 };
 

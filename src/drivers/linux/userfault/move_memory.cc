@@ -3,7 +3,6 @@
 
 #include <linux/userfaultfd.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -41,13 +40,11 @@ Status MoveMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uint
   }
   own::madvise(made->scratch_.data(), made->scratch_.bytes(), MADV_HUGEPAGE);
   for (const Reservation* range : {&made->space_, &made->home_}) {
-    if (const Status status = made->userfault_.watch(range->data(), range->bytes()); status != Status::kOk) {
-      return status;
-    }
+    if (made->userfault_.watch(range->data(), range->bytes()) != 0) return Status::kUnsupported;
   }
-  if (const Status status = PageMoves::open(made->userfault_.fd(), made->moves_); status != Status::kOk) return status;
+  if (const Status status = PageMoves::open(made->userfault_, made->moves_); status != Status::kOk) return status;
   made->marks_.resize(blocks, Mark::kAbsent);
-  made->interrupt_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  made->interrupt_fd_ = open_bell();
   if (!made->interrupt_fd_.valid()) return Status::kNoMemory;
   const bool waits = made->userfault_.rung() == Userfault::Rung::kFull;
   made->calls_ = CompletedCalls(made->space_.data(), made->space_.bytes(), !waits, true);
@@ -73,11 +70,11 @@ void MoveMemory::attach(FrameIndex frame, BlockIndex block) {
   marks_[block.value()] = Mark::kAttached;
   if (moves_.bring(address(block), home_address(frame), block_bytes_) == Status::kOk) return;
   // What of it has no page is poisoned, so that nobody takes it for discarded.
-  static constexpr char kText[] =
+  write_all(
+      STDERR_FILENO,
       "ebb: the system has had no memory for a page for many seconds: what was in it is lost, and a touch of it fails "
-      "with SIGBUS\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
-  static_cast<void>(userfault_.poison(address(block), block_bytes_));
+      "with SIGBUS\n");
+  static_cast<void>(userfault_.poison_all(address(block), block_bytes_));
 }
 
 Status MoveMemory::detach(BlockIndex block, FrameIndex frame) {
@@ -98,7 +95,7 @@ void MoveMemory::wake(BlockIndex block) {
 
 void MoveMemory::fail(BlockIndex block) {
   if (AdoptedMemory* const adopted = adopter_of(block); adopted != nullptr) return adopted->fail(block);
-  if (userfault_.poison(address(block), block_bytes_) == Status::kOk) {
+  if (userfault_.poison_all(address(block), block_bytes_) == Status::kOk) {
     marks_[block.value()] = Mark::kPoisoned;
   } else {
     own::mprotect(address(block), block_bytes_, PROT_NONE);
@@ -132,13 +129,12 @@ std::size_t MoveMemory::next(std::span<BlockIndex> blocks) {
       continue;
     }
     if ((polled[1].revents & POLLIN) != 0) {
-      std::uint64_t count = 0;
-      [[maybe_unused]] const auto got = ::read(interrupt_fd_.get(), &count, sizeof count);
+      silence(interrupt_fd_.get());
       return 0;
     }
     std::size_t found = 0;
     uffd_msg message;
-    while (found < blocks.size() && ::read(userfault_.fd(), &message, sizeof message) == sizeof message) {
+    while (found < blocks.size() && userfault_.read(message)) {
       if (message.event != UFFD_EVENT_PAGEFAULT) continue;
       const BlockIndex block = block_at(message.arg.pagefault.address);
       if (block.valid()) blocks[found++] = block;
@@ -157,15 +153,12 @@ BlockIndex MoveMemory::block_at(std::uint64_t touched) {
   // space; take() makes room when a frame comes home.
   EBB_CHECK(home_.holds(touched) || space_.holds(touched));  // nothing else is watched by this descriptor
   auto* const page = reinterpret_cast<std::byte*>(touched / kPageBytes * kPageBytes);
-  static_cast<void>(userfault_.zero(page, kPageBytes));
+  static_cast<void>(userfault_.zero_all(page, kPageBytes));
   userfault_.wake(page, kPageBytes);
   return BlockIndex::none();
 }
 
-void MoveMemory::interrupt() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto put = ::write(interrupt_fd_.get(), &one, sizeof one);
-}
+void MoveMemory::interrupt() { ring(interrupt_fd_.get()); }
 
 std::string MoveMemory::description() const {
   if (userfault_.rung() == Userfault::Rung::kFull) return "userfaultfd with UFFDIO_MOVE, full rung";
@@ -244,12 +237,12 @@ void MoveMemory::close_child() {
 
 Status MoveMemory::watch_child() {
   if (const Status status = Userfault::open(userfault_); status != Status::kOk) return status;
-  interrupt_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  interrupt_fd_ = open_bell();
   if (!interrupt_fd_.valid()) return Status::kNoMemory;
   if (adopted_owner_ != nullptr) {
     if (const Status status = adopted_owner_->enter_child(userfault_); status != Status::kOk) return status;
   }
-  return userfault_.watch(space_.data(), space_.bytes());
+  return userfault_.watch(space_.data(), space_.bytes()) == 0 ? Status::kOk : Status::kUnsupported;
 }
 
 void MoveMemory::place(BlockIndex block, std::span<const std::byte> content) {
@@ -258,8 +251,8 @@ void MoveMemory::place(BlockIndex block, std::span<const std::byte> content) {
     if (!adopted->place(userfault_, block, content)) adopted->fail(block);
     return;
   }
-  const Status status = content.empty() ? userfault_.zero(address(block), block_bytes_)
-                                        : userfault_.copy(address(block), content.data(), content.size());
+  const Status status = content.empty() ? userfault_.zero_all(address(block), block_bytes_)
+                                        : userfault_.copy_all(address(block), content.data(), content.size());
   if (status != Status::kOk) fail(block);
 }
 

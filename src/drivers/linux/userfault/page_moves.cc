@@ -1,14 +1,13 @@
 // See page_moves.h.
 #include "drivers/linux/userfault/page_moves.h"
 
-#include <sched.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "drivers/linux/calls/own_mapping.h"
+#include "drivers/linux/userfault/patience.h"
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
@@ -21,44 +20,20 @@ constexpr std::size_t kPageBytes = 4096;
 
 std::uintptr_t address_of(const std::byte* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
-// What the kernel refuses for a moment: a page that is being migrated, reclaimed or written by a device, whose end is
-// announced some microseconds before its pages are let go of.
-class Patience {
- public:
-  explicit Patience(int tries_max) : tries_max_(tries_max) {}
-  // False: it has lasted too long.
-  bool wait() {
-    if (++tries_ > tries_max_) return false;
-    if (tries_ < kYields) {
-      ::sched_yield();
-    } else {
-      ::usleep(kPauseUs);
-    }
-    return true;
-  }
-  void renew() { tries_ = 0; }
-
- private:
-  static constexpr int kYields = 16;
-  static constexpr int kPauseUs = 20;
-  const int tries_max_;
-  int tries_ = 0;
-};
-
 constexpr int kTakeTries = 64;         // another block can leave instead
 constexpr int kBringTries = 500;       // 10 ms and more: then what does not move is copied
 constexpr int kMemoryTries = 500'000;  // 10 s and more without memory for a page or a page table
 
 }  // namespace
 
-Status PageMoves::open(int fd, PageMoves& moves) {
-  moves.fd_ = fd;
+Status PageMoves::open(const Userfault& userfault, PageMoves& moves) {
+  moves.userfault_ = &userfault;
   return ProcessMap::open(moves.map_);
 }
 
 // Pages that are missing count as moved; counted by what is still at `from`, which nobody but us can fill.
-userfault::Moved PageMoves::move(std::byte* to, std::byte* from, std::size_t bytes) const {
-  auto moved = userfault::move(fd_, to, from, bytes, userfault::Holes::kAllowed);
+Userfault::Moved PageMoves::move(std::byte* to, std::byte* from, std::size_t bytes) const {
+  auto moved = userfault_->move(to, from, bytes, Userfault::Holes::kAllowed);
   std::size_t run = 0;
   while (moved.error != 0 && moved.bytes < bytes &&
          !map_.present_run(address_of(from) + moved.bytes, bytes - moved.bytes, run)) {
@@ -79,7 +54,7 @@ void PageMoves::drop(std::byte* address, std::size_t bytes) {
 }
 
 Status PageMoves::take(std::byte* home, std::byte* block, std::size_t bytes) const {
-  if (userfault::move(fd_, home, block, bytes, userfault::Holes::kRefused).error == 0) return Status::kOk;
+  if (userfault_->move(home, block, bytes, Userfault::Holes::kRefused).error == 0) return Status::kOk;
   Patience patience(kTakeTries);
   for (std::size_t at = 0; at < bytes;) {
     const auto moved = move(home + at, block + at, end_of_mapping(block + at, bytes - at));
@@ -98,7 +73,7 @@ Status PageMoves::take(std::byte* home, std::byte* block, std::size_t bytes) con
 }
 
 Status PageMoves::bring(std::byte* block, std::byte* home, std::size_t bytes) const {
-  if (userfault::move(fd_, block, home, bytes, userfault::Holes::kRefused).error == 0) return Status::kOk;
+  if (userfault_->move(block, home, bytes, Userfault::Holes::kRefused).error == 0) return Status::kOk;
   Patience moving(kBringTries);
   Patience memory(kMemoryTries);
   bool left = false;  // something stays at home
@@ -113,7 +88,7 @@ Status PageMoves::bring(std::byte* block, std::byte* home, std::size_t bytes) co
     left = true;
     std::size_t some = 0;
     if (!map_.present_run(address_of(home) + at, end_of_mapping(block + at, bytes - at), some)) continue;
-    const auto copied = userfault::copy(fd_, block + at, home + at, some);
+    const auto copied = userfault_->copy(block + at, home + at, some);
     at += copied.bytes;
     if (copied.error == 0 || copied.bytes > 0) continue;
     if (copied.error == EAGAIN || copied.error == ENOMEM) {
@@ -125,7 +100,7 @@ Status PageMoves::bring(std::byte* block, std::byte* home, std::size_t bytes) co
     at += copied.error == EEXIST ? kPageBytes : some;
   }
   if (left) drop(home, bytes);
-  userfault::wake(fd_, block, bytes);
+  userfault_->wake(block, bytes);
   return status;
 }
 
@@ -134,13 +109,13 @@ void PageMoves::fill(std::byte* block, std::size_t bytes) const {
   for (std::size_t at = 0, run = 0; at < bytes; at += run) {
     if (map_.present_run(address_of(block) + at, bytes - at, run)) continue;
     run = std::min(run, end_of_mapping(block + at, bytes - at));
-    const auto filled = userfault::zero(fd_, block + at, run);
+    const auto filled = userfault_->zero(block + at, run);
     if (filled.error == 0) continue;
     run = filled.bytes;
     const bool passing = filled.error == EAGAIN || filled.error == ENOMEM;
     if (!passing || !patience.wait()) run += kPageBytes;  // somebody else's by now
   }
-  userfault::wake(fd_, block, bytes);
+  userfault_->wake(block, bytes);
 }
 
 }  // namespace ebb

@@ -15,7 +15,7 @@
 #include <cstddef>
 
 #include "drivers/linux/process/process_map.h"
-#include "drivers/linux/userfault/userfault_calls.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "ebb/status.h"
 
 namespace ebb {
@@ -23,8 +23,8 @@ namespace ebb {
 class PageMoves {
  public:
   PageMoves() = default;
-  // `fd`, a userfaultfd that watches both sides, must outlive it. kUnsupported: no /proc.
-  static Status open(int fd, PageMoves& moves);
+  // `userfault`, which watches both sides, must outlive it. kUnsupported: no /proc.
+  static Status open(const Userfault& userfault, PageMoves& moves);
 
   // Takes a block's pages to an empty home. Pages that the program has discarded are zeros there. kBusy: the kernel
   // does not move some, because they are locked, protected, pinned or shared with a child; all are where they were.
@@ -39,10 +39,10 @@ class PageMoves {
   static void drop(std::byte* address, std::size_t bytes);
 
  private:
-  userfault::Moved move(std::byte* to, std::byte* from, std::size_t bytes) const;
+  Userfault::Moved move(std::byte* to, std::byte* from, std::size_t bytes) const;
   std::size_t end_of_mapping(const std::byte* address, std::size_t bytes) const;
 
-  int fd_ = -1;
+  const Userfault* userfault_ = nullptr;
   ProcessMap map_;
 };
 
