@@ -89,10 +89,6 @@ Memory::Memory(std::size_t bytes, int protection, int flags, int fd, std::size_t
   ::munmap(data_ + bytes, static_cast<std::size_t>(wide + alignment - data_));
 }
 
-Memory huge_memory(std::size_t pages) {
-  return Memory(pages * kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, kHuge);
-}
-
 void fill(void* data, std::size_t bytes, std::uint32_t seed) {
   auto* const words = static_cast<std::uint32_t*>(data);
   for (std::size_t i = 0; i < bytes / 4; ++i) words[i] = static_cast<std::uint32_t>(i) * 7 + seed;
