@@ -28,9 +28,9 @@
 #include "drivers/linux/userfault/gate.h"
 #include "drivers/linux/userfault/patience.h"
 #include "ebb/mirror.h"
-#include "mirror/device_memory.h"
-#include "mirror/directory.h"
-#include "mirror/watched_ranges.h"
+#include "mirror/pages/device_memory.h"
+#include "mirror/pages/directory.h"
+#include "mirror/pages/watched_ranges.h"
 
 namespace ebb {
 

@@ -10,8 +10,8 @@
 
 #include "base/rng.h"
 #include "drivers/linux/process/process_map.h"
-#include "mirror/directory.h"
-#include "mirror/watched_ranges.h"
+#include "mirror/pages/directory.h"
+#include "mirror/pages/watched_ranges.h"
 #include "mirror_fixture.h"
 
 namespace ebb::mirror_test {

@@ -13,7 +13,7 @@
 #include "drivers/linux/userfault/gate.h"
 #include "drivers/linux/userfault/userfault.h"
 #include "ebb/mirror.h"
-#include "mirror/directory.h"
+#include "mirror/pages/directory.h"
 
 namespace ebb {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "mirror/page_array.h"
+#include "mirror/pages/page_array.h"
 
 namespace ebb {
 

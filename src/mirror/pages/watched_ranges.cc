@@ -1,5 +1,5 @@
 // See watched_ranges.h.
-#include "mirror/watched_ranges.h"
+#include "mirror/pages/watched_ranges.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // See device_memory.h.
-#include "mirror/device_memory.h"
+#include "mirror/pages/device_memory.h"
 
 #include <sys/mman.h>
 

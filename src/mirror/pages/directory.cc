@@ -1,5 +1,5 @@
 // See directory.h. Linear probing; erasing closes the gap by moving back what would no longer be found.
-#include "mirror/directory.h"
+#include "mirror/pages/directory.h"
 
 #include <algorithm>
 #include <bit>
