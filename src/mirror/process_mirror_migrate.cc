@@ -6,11 +6,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "drivers/linux/calls/own_mapping.h"
 #include "mirror/process_mirror.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace ebb {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <cstdint>
 
+#include "drivers/linux/process/reservation.h"
 #include "mirror/pages/page_array.h"
 
 namespace ebb {
 
-inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kHugePages = 512;  // of a huge page
 
 inline void* address_of(std::uint64_t page) { return reinterpret_cast<void*>(page * kPageBytes); }

@@ -173,10 +173,4 @@ std::size_t MirrorTest::on_device(const void* data, std::size_t bytes, std::size
   return count;
 }
 
-int MirrorTest::wait_for(pid_t child) {
-  int status = -1;
-  if (::waitpid(child, &status, 0) != child) return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -2 - WTERMSIG(status);
-}
-
 }  // namespace ebb::mirror_test

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/test/in_a_child.h"
 #include "ebb/mirror.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -101,7 +101,7 @@ class MirrorTest : public testing::TestWithParam<Parameters> {
     return on_device(memory.data(), memory.bytes(), device);
   }
 
-  // Runs `body` in a child; what it returns is the child's exit code. wait_for() says it, or -1.
+  // Runs `body` in a child; what it returns is the child's exit code. end_of() says it.
   template <typename Body>
   pid_t fork_child(Body body) {
     const pid_t child = ::fork();
@@ -109,7 +109,6 @@ class MirrorTest : public testing::TestWithParam<Parameters> {
     start_watchdog();  // timers are not inherited
     ::_exit(body());
   }
-  static int wait_for(pid_t child);
 
   std::unique_ptr<Mirror> mirror_;  // two devices of the kind
 };

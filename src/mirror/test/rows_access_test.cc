@@ -87,7 +87,7 @@ TEST_P(Access, Row07_AnonWriteChildShared) {
     const auto own = Mirror::open(options());
     return own->write(0, memory.data(), pattern(memory.bytes(), 9)).ok() ? 0 : 1;
   });
-  EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(end_of(child), 0);
   EXPECT_TRUE(holds(memory, 9));
 }
 

@@ -28,7 +28,7 @@ TEST_P(Share, Row06_AnonWriteChild) {
         if (!own->write(0, memory.data(), content).ok()) return 3;
         return holds(memory.data(), bytes, 2) ? 0 : 4;
       });
-      EXPECT_EQ(wait_for(child), 0) << huge << migrated;
+      EXPECT_EQ(end_of(child), 0) << huge << migrated;
       EXPECT_TRUE(holds(memory.data(), bytes, 1));
     }
   }
@@ -135,7 +135,7 @@ TEST_P(Share, Row27_ExclusiveCow) {
   });
   increment();
   EXPECT_TRUE(holds(memory, 6));
-  EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(end_of(child), 0);
 }
 
 TEST_P(Share, Row29_HmmCowInDevice) {
@@ -157,7 +157,7 @@ TEST_P(Share, Row29_HmmCowInDevice) {
   }
   EXPECT_EQ(::write(pipe_ends[1], "g", 1), 1);
   ::close(pipe_ends[1]);
-  EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(end_of(child), 0);
   EXPECT_TRUE(holds(memory, 9));
   ASSERT_TRUE(to_device(memory));
   EXPECT_TRUE(device_reads(memory, 9));

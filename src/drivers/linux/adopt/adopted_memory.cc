@@ -109,9 +109,6 @@ Status AdoptedMemory::populate(BlockIndex block) {
     const Lock lock(mutex_);
     address = blocks_.find(block)->address;
   }
-#ifndef MADV_POPULATE_WRITE
-  constexpr int MADV_POPULATE_WRITE = 23;
-#endif
   for (int tries = 0; own::madvise(pointer(address), block_bytes_, MADV_POPULATE_WRITE) != 0; ++tries) {
     if (errno != EAGAIN && errno != EINTR)
       return errno == ENOMEM || errno == EFAULT ? Status::kInvalid : Status::kNoMemory;

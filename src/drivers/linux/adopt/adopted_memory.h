@@ -69,7 +69,6 @@ class AdoptedMemory final : public Adoption {
 
  private:
   using Lock = std::unique_lock<OrderedMutex<Rank::kAdoptedMemory>>;
-  static constexpr std::size_t kPageBytes = AdoptedBlocks::kPageBytes;
   static constexpr std::size_t kFaultsMax = 128;
   static constexpr std::size_t kStraysMax = 16;
   static constexpr int kTriesMax = 1'500'000;  // half a minute of pauses: a bug, not a delay

@@ -9,6 +9,7 @@
 
 namespace ebb {
 
+inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 class Reservation {

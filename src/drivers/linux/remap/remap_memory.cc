@@ -15,9 +15,6 @@
 #include "base/check.h"
 #include "drivers/linux/calls/own_mapping.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif

@@ -14,14 +14,9 @@
 #include "base/check.h"
 #include "drivers/linux/calls/own_mapping.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace ebb {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 constexpr int kPollPauseUs = 1000;
 

@@ -7,16 +7,11 @@
 #include <cerrno>
 
 #include "drivers/linux/calls/own_mapping.h"
+#include "drivers/linux/process/reservation.h"
 #include "drivers/linux/userfault/patience.h"
-
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED 24
-#endif
 
 namespace ebb {
 namespace {
-
-constexpr std::size_t kPageBytes = 4096;
 
 std::uintptr_t address_of(const std::byte* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 

@@ -9,12 +9,12 @@
 
 #include <cerrno>
 
+#include "drivers/linux/process/reservation.h"
 #include "drivers/linux/userfault/patience.h"
 
 namespace ebb {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
 constexpr int kTriesMax = 500'000;  // ten seconds and more: for what is over in a moment
 
 // From the kernel's interface, Linux 6.6 and 6.8: the header of Debian 12 is older.
