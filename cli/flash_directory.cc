@@ -9,8 +9,8 @@
 #include <array>
 #include <filesystem>
 
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 
 namespace ebb::cli {

@@ -13,7 +13,7 @@
 
 #include "calibrate/calibrate_command.h"
 #include "doctor/doctor_command.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "plan/plan_command.h"
 #include "plan/whatif_command.h"

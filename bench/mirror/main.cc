@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "ebb/mirror.h"
 
 namespace {
@@ -116,21 +116,19 @@ double touch_us(const Memory& memory) {
 // The least that a handler in this process can do: one copy into the page that was touched.
 double copy_fault_us() {
   Memory memory(kTouches * kPage, false, false);
-  ebb::FileDescriptor fd;
-  ebb::userfault::Offered offered;
-  if (ebb::userfault::open({}, fd, offered) != 0 ||
-      ebb::userfault::watch(fd.get(), memory.data(), memory.bytes()) != 0) {
+  ebb::Userfault userfault;
+  if (ebb::Userfault::open({}, userfault) != 0 || userfault.watch(memory.data(), memory.bytes()) != 0) {
     return 0;
   }
   std::thread handler([&] {
     const std::vector<char> content(kPage, 1);
     for (std::size_t served = 0; served < kTouches;) {
-      pollfd polled{fd.get(), POLLIN, 0};
+      pollfd polled{userfault.fd(), POLLIN, 0};
       ::poll(&polled, 1, 1000);
       uffd_msg message;
-      if (::read(fd.get(), &message, sizeof message) != static_cast<ssize_t>(sizeof message)) continue;
+      if (!userfault.read(message)) continue;
       auto* const page = reinterpret_cast<void*>(message.arg.pagefault.address & ~(kPage - 1));
-      if (ebb::userfault::copy(fd.get(), page, content.data(), kPage).error == 0) ++served;
+      if (userfault.copy(page, content.data(), kPage).error == 0) ++served;
     }
   });
   const double each = touch_us(memory);

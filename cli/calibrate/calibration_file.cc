@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb::cli {
 namespace {

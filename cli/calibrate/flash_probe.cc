@@ -18,7 +18,7 @@
 
 #include "base/digest.h"
 #include "calibrate/busy_cores.h"
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 
 namespace ebb::cli {

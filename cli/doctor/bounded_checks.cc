@@ -15,7 +15,7 @@
 #include <cstring>
 #include <exception>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 
 namespace ebb::cli {

@@ -16,7 +16,7 @@
 #include <span>
 
 #include "doctor/check.h"
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "flash_directory.h"

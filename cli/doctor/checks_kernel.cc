@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "doctor/check.h"
-#include "drivers/linux/system_files.h"
-#include "drivers/linux/userfault.h"
+#include "drivers/linux/system/system_files.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "run/preload.h"

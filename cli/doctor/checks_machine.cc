@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "doctor/check.h"
-#include "drivers/linux/machine_memory.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/machine_memory.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/units.h"
 
 namespace ebb::cli {

@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "doctor/check.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "python_package.h"
 

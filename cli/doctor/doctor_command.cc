@@ -13,8 +13,8 @@
 
 #include "doctor/bounded_checks.h"
 #include "doctor/check.h"
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "flash_directory.h"

@@ -9,7 +9,7 @@
 
 #include "calibrate/calibrate_command.h"
 #include "calibrate/redirection.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "python_package.h"
 #include "run/child_process.h"
 #include "text.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "bound/lower_bound.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "plan/plan_report.h"
 #include "plan/pressure_plot.h"

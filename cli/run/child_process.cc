@@ -19,7 +19,7 @@
 #include <optional>
 #include <string_view>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 
 extern char** environ;

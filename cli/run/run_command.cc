@@ -15,9 +15,9 @@
 #include <string_view>
 #include <utility>
 
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/machine_memory.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/system/machine_memory.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/stats_page.h"
 
 namespace ebb::cli {

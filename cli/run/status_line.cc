@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/units.h"
 #include "text.h"
 

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "text.h"

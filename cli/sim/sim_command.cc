@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "rivals/policies.h"

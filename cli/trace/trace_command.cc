@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "drivers/linux/system_files.h"
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "text.h"

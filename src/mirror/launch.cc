@@ -101,7 +101,7 @@ class LaunchView final : public DeviceView {
       const std::uint64_t page = fault.address / kPageBytes;
       line.page = 0;
       line.sequence = mirror_.sequence();
-      expect(fault, mirror_.read(device_, reinterpret_cast<void*>(page * kPageBytes), line.data));
+      expect(fault, mirror_.read(device_, address_of(page), line.data));
       line.page = page;
     }
     line.writable = fault.write;

@@ -2,7 +2,6 @@
 #include "mirror/process_mirror.h"
 
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,9 +20,6 @@ namespace {
 
 constexpr std::size_t kMirrorsMax = 64;
 constexpr std::uint64_t kDeviceBytesMax = std::uint64_t{1} << 40;
-constexpr int kPatienceShort = 64;  // attempts that only yield
-constexpr int kPatiencePauseUs = 500;
-constexpr int kPatienceTries = 60'000;  // half a minute of pauses
 
 // How long what was inherited may still be watched by the parent's mirror, which is filling it.
 constexpr std::uint64_t kInheritedMaxNs = 10'000'000'000;
@@ -85,15 +81,6 @@ void require(Status status, const char* what) {
 
 }  // namespace
 
-bool Patience::wait() {
-  if (++tries_ <= kPatienceShort) {
-    ::sched_yield();
-  } else {
-    ::usleep(kPatiencePauseUs);
-  }
-  return tries_ < kPatienceTries;
-}
-
 const char* name(MirrorError error) {
   constexpr std::array kNames{"none", "fault", "permission", "not migratable", "bad range", "busy", "no memory"};
   return kNames[static_cast<std::size_t>(error)];
@@ -111,35 +98,32 @@ std::unique_ptr<Mirror> Mirror::open(const MirrorOptions& options) { return std:
 
 ProcessMirror::ProcessMirror(const MirrorOptions& options) : options_(options), process_(::getpid()) {
   check_options(options);
-  userfault::Offered offered;
   fork_events_ = !options.user_mode_only;
-  int error = userfault::open({options.user_mode_only, true, fork_events_}, faults_fd_, offered);
-  if (error != 0 && !options.user_mode_only) {
+  int error = Userfault::open({options.user_mode_only, true, fork_events_}, userfault_);
+  if (error != 0 && fork_events_) {
     fork_events_ = false;
-    error = userfault::open({false, true, false}, faults_fd_, offered);
+    error = Userfault::open({false, true, false}, userfault_);
   }
-  if (error != 0) error = userfault::open({user_mode_only_ = true, true, false}, faults_fd_, offered);
-  user_mode_only_ = user_mode_only_ || options.user_mode_only;
+  if (error != 0) error = Userfault::open({true, true, false}, userfault_);
   if (error != 0) {
     throw Error(Status::kUnsupported,
                 std::string("the mirror needs userfaultfd, which is denied to this process (") + std::strerror(error) +
                     "): sysctl vm.unprivileged_userfaultfd=1, CAP_SYS_PTRACE, or in a container a seccomp profile "
                     "that allows userfaultfd");
   }
-  if (!offered.move) throw Error(Status::kUnsupported, "the mirror needs UFFDIO_MOVE, of Linux 6.8 or newer");
-  can_protect_ = offered.protect;
+  if (!userfault_.can_move()) throw Error(Status::kUnsupported, "the mirror needs UFFDIO_MOVE, of Linux 6.8 or newer");
   require(ProcessMap::open(map_), "/proc/self/maps and /proc/self/pagemap cannot be read: mount /proc");
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
-    require(DeviceMemory::make(options.devices[i], options.device_bytes, user_mode_only_, devices_[i]),
+    require(DeviceMemory::make(options.devices[i], options.device_bytes, user_mode_only(), devices_[i]),
             "no addresses for the device's memory: use less device_bytes, or lift ulimit -v");
   }
-  require(Gate::make(faults_fd_.get(), gate_), "no addresses for its gate: lift ulimit -v");
+  require(Gate::make(userfault_, gate_), "no addresses for its gate: lift ulimit -v");
   const std::uint64_t slots = devices_[0].slots();
   require(Directory::make(slots * options.devices.size(), directory_), "no memory for its directory");
   require(WatchedRanges::make(watched_), "no memory for its ranges");
   require(PageArray<std::byte>::make(kHugePages * kPageBytes, bounce_), "no memory");
   require(PageArray<std::byte>::make(kHugePages * kPageBytes, copies_), "no memory");
-  stop_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  stop_fd_ = open_bell();
   if (!stop_fd_.valid()) throw Error(Status::kNoMemory, "the mirror cannot be opened: no event descriptor is left");
   make_trap();
   require(start_internal_thread(
@@ -150,8 +134,7 @@ ProcessMirror::ProcessMirror(const MirrorOptions& options) : options_(options), 
     enlist(this);
   } catch (...) {
     stopping_ = true;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto put = ::write(stop_fd_.get(), &one, sizeof one);
+    ring(stop_fd_.get());
     event_thread_.join();
     throw;
   }
@@ -187,13 +170,12 @@ ProcessMirror::~ProcessMirror() {
         continue;
       }
       const std::uintptr_t end = std::min<std::uintptr_t>(mapping.end, range.end);
-      userfault::unwatch(faults_fd_.get(), reinterpret_cast<void*>(at), end - at);
+      userfault_.unwatch(reinterpret_cast<void*>(at), end - at);
       at = end;
     }
   }
   stopping_ = true;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto put = ::write(stop_fd_.get(), &one, sizeof one);
+  ring(stop_fd_.get());
   event_thread_.join();
 }
 
@@ -248,7 +230,7 @@ MirrorStats ProcessMirror::stats() const {
 
 std::string ProcessMirror::description() const {
   std::string text = "userfaultfd with UFFDIO_MOVE, ";
-  text += user_mode_only_ ? "user-mode rung: a system call on migrated memory fails with EFAULT" : "full rung";
+  text += user_mode_only() ? "user-mode rung: a system call on migrated memory fails with EFAULT" : "full rung";
   return text + (fork_events_ ? "; children are filled at fork" : "; everything comes home before fork");
 }
 

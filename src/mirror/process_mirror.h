@@ -24,12 +24,13 @@
 #include <thread>
 
 #include "base/ordered_mutex.h"
-#include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/process/process_map.h"
+#include "drivers/linux/userfault/gate.h"
+#include "drivers/linux/userfault/patience.h"
 #include "ebb/mirror.h"
-#include "mirror/device_memory.h"
-#include "mirror/directory.h"
-#include "mirror/watched_ranges.h"
+#include "mirror/pages/device_memory.h"
+#include "mirror/pages/directory.h"
+#include "mirror/pages/watched_ranges.h"
 
 namespace ebb {
 
@@ -53,7 +54,7 @@ class ProcessMirror final : public Mirror {
   void set_shortage(std::size_t device, Shortage shortage) override;
   MirrorStats stats() const override;
   std::string description() const override;
-  bool user_mode_only() const override { return user_mode_only_; }
+  bool user_mode_only() const override { return userfault_.rung() == Userfault::Rung::kUserModeOnly; }
 
   // Whether a device may use these bytes now.
   MirrorResult check_span(std::uintptr_t begin, std::size_t bytes, bool write) const;
@@ -101,6 +102,8 @@ class ProcessMirror final : public Mirror {
   static constexpr std::size_t kFaultsMax = 256;
   static constexpr std::size_t kChildrenMax = 16;
 
+  // Between attempts of one call: others have the mutex meanwhile. Half a minute of pauses.
+  static Patience new_patience() { return Patience(60'000, 500, 64); }
   void check_device(std::size_t device) const;
   bool is_own(std::uintptr_t begin, std::uintptr_t end) const;
 
@@ -147,18 +150,16 @@ class ProcessMirror final : public Mirror {
   void drop_range(std::uintptr_t begin, std::uintptr_t end);
   void rebase(std::uintptr_t from, std::uintptr_t to, std::size_t bytes);
   void serve_child(int fd);
-  void fill_child(int fd, void* to, const void* from, std::size_t bytes);
+  void fill_child(const Userfault& child, void* to, const void* from, std::size_t bytes);
   template <typename Visit>
   void visit_range(std::uintptr_t begin, std::uintptr_t end, Visit visit);
 
   const MirrorOptions options_;
   const pid_t process_;
-  bool user_mode_only_ = false;
   bool fork_events_ = false;
   ProcessMap map_;
-  FileDescriptor faults_fd_;
-  FileDescriptor stop_fd_;
-  bool can_protect_ = false;                        // writes of present pages can be made to wait
+  Userfault userfault_;
+  FileDescriptor stop_fd_;                          // a bell
   PageArray<std::byte> bounce_;                     // one huge page
   PageArray<std::byte> copies_;                     // one huge page: content of what is being duplicated
   std::uintptr_t stack_begin_ = 0, stack_end_ = 0;  // of the event thread
@@ -176,20 +177,10 @@ class ProcessMirror final : public Mirror {
   MirrorStats stats_;
   std::array<Fault, kFaultsMax> faults_{};  // touches not yet served
   std::size_t fault_count_ = 0;
-  std::array<int, kChildrenMax> children_{};  // userfaultfds of forked children that are to be filled
+  std::array<Userfault, kChildrenMax> children_;  // of forked children that are to be filled
   std::size_t child_count_ = 0;
 
   std::thread event_thread_;
-};
-
-// Lets others proceed before an attempt is repeated: the thread whose event was unread, or the event thread. Gives up,
-// with false, after half a minute.
-class Patience {
- public:
-  bool wait();
-
- private:
-  int tries_ = 0;
 };
 
 }  // namespace ebb

@@ -47,7 +47,7 @@ MirrorResult ProcessMirror::copy(Copy request) {
   MirrorResult result = check_span(request.address, request.bytes, request.write);
   if (!result.ok()) return result;
   const std::uintptr_t begin = request.address;
-  Patience patience;
+  Patience patience = new_patience();
   while (request.bytes > 0) {
     std::size_t done = 0;
     const Step step = copy_piece(request, done, result.error);
@@ -178,7 +178,7 @@ ProcessMirror::Step ProcessMirror::copy_host(const Copy& request, std::size_t by
 ProcessMirror::Step ProcessMirror::make_present(std::uint64_t page) {
   const Entry* const entry = directory_.find(page);
   if (entry != nullptr && entry->place != Place::kMapped) return bring_home(page);
-  const auto zeroed = userfault::zero(faults_fd_.get(), reinterpret_cast<void*>(page * kPageBytes), kPageBytes);
+  const auto zeroed = userfault_.zero(address_of(page), kPageBytes);
   return zeroed.error == EAGAIN ? Step::kAgain : Step::kDone;
 }
 
@@ -186,7 +186,7 @@ ProcessMirror::Step ProcessMirror::make_present(std::uint64_t page) {
 void ProcessMirror::release_write(std::uint64_t page) {
   const Lock lock(mutex_);
   if (directory_.find(page) != nullptr) return;
-  userfault::protect(faults_fd_.get(), reinterpret_cast<void*>(page * kPageBytes), kPageBytes, false);
+  userfault_.protect(address_of(page), kPageBytes, false);
 }
 
 MirrorResult ProcessMirror::add(std::size_t device, std::uint64_t* address, std::uint64_t value,
@@ -196,8 +196,8 @@ MirrorResult ProcessMirror::add(std::size_t device, std::uint64_t* address, std:
   if (at % sizeof value != 0) return {MirrorError::kBadRange, 0, at};
   MirrorResult result = check_span(at, sizeof value, true);
   const std::uint64_t page = at / kPageBytes;
-  auto* const begin = reinterpret_cast<void*>(page * kPageBytes);
-  Patience patience;
+  auto* const begin = address_of(page);
+  Patience patience = new_patience();
   while (result.ok()) {
     {
       const Lock lock(mutex_);

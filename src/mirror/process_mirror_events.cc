@@ -1,6 +1,5 @@
 // ProcessMirror: the event thread. It never allocates, and waits for nothing but messages and the mutex; what cannot be
 // done yet is kept for the next round.
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -16,8 +15,6 @@ namespace {
 
 constexpr int kRetryMs = 1;
 constexpr int kChildTriesMax = 20'000;  // with pauses: a minute
-
-void* address_of(std::uint64_t page) { return reinterpret_cast<void*>(page * kPageBytes); }
 
 }  // namespace
 
@@ -36,7 +33,7 @@ void ProcessMirror::serve() {
   started_.notify_all();
   bool waiting = false;  // faults that could not be served yet
   while (!stopping_) {
-    std::array<pollfd, 2> polled{{{faults_fd_.get(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}}};
+    std::array<pollfd, 2> polled{{{userfault_.fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}}};
     ::poll(polled.data(), polled.size(), waiting ? kRetryMs : -1);
     const Lock lock(mutex_);
     read_messages();
@@ -48,7 +45,7 @@ void ProcessMirror::serve() {
 // Events before faults: while one is unread, no fault can be served. The kernel hands out faults first.
 void ProcessMirror::read_messages() {
   uffd_msg message;
-  while (::read(faults_fd_.get(), &message, sizeof message) == static_cast<ssize_t>(sizeof message)) {
+  while (userfault_.read(message)) {
     if (message.event != UFFD_EVENT_PAGEFAULT) {
       apply(message);
       continue;
@@ -58,7 +55,7 @@ void ProcessMirror::read_messages() {
     if (fault_count_ < kFaultsMax) {
       faults_[fault_count_++] = {page, (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0};
     } else {
-      userfault::wake(faults_fd_.get(), address_of(page), kPageBytes);  // it will fault again
+      userfault_.wake(address_of(page), kPageBytes);  // it will fault again
     }
   }
 }
@@ -108,10 +105,10 @@ ProcessMirror::Step ProcessMirror::serve_fault(const Fault& fault) {
   // Nobody's: new memory, or what is left of a copy. Whatever else keeps it from being filled, the touch is repeated
   // and finds out.
   void* const at = address_of(page);
-  const int error = fault.write_protected ? userfault::protect(faults_fd_.get(), at, kPageBytes, false)
-                                          : userfault::zero(faults_fd_.get(), at, kPageBytes).error;
+  const int error =
+      fault.write_protected ? userfault_.protect(at, kPageBytes, false) : userfault_.zero(at, kPageBytes).error;
   if (error == EAGAIN) return Step::kAgain;
-  if (error != 0) userfault::wake(faults_fd_.get(), at, kPageBytes);
+  if (error != 0) userfault_.wake(at, kPageBytes);
   return Step::kDone;
 }
 
@@ -156,11 +153,9 @@ void ProcessMirror::rebase(std::uintptr_t from, std::uintptr_t to, std::size_t b
 // Everything that only a device has goes to the child at once: it must see the moment of the fork,
 // whatever the parent does next. After that the child's memory is ordinary and nobody's to serve.
 void ProcessMirror::serve_child(int fd) {
-  ::fcntl(fd, F_SETFL, O_NONBLOCK);
-  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  children_[child_count_++] = fd;
+  children_[child_count_++] = Userfault(fd);
   while (child_count_ > 0) {
-    const int child = children_[--child_count_];
+    const Userfault child = std::move(children_[--child_count_]);
     for (std::size_t i = 0; i < options_.devices.size(); ++i) {
       const DeviceMemory& device = devices_[i];
       for (std::uint32_t slot = 0; slot < device.slots(); ++slot) {
@@ -173,9 +168,8 @@ void ProcessMirror::serve_child(int fd) {
     // Explicitly: another child may have inherited the descriptor, and closing it would not do.
     for (std::size_t i = 0; i < watched_.size(); ++i) {
       const WatchedRanges::Range range = watched_[i];
-      userfault::unwatch(child, reinterpret_cast<void*>(range.begin), range.end - range.begin);
+      child.unwatch(reinterpret_cast<void*>(range.begin), range.end - range.begin);
     }
-    ::close(child);
   }
   // The child shares what a coherent device has under the CPU's address: it is memory of the host from now on.
   for (std::size_t i = 0; i < options_.devices.size(); ++i) {
@@ -188,17 +182,15 @@ void ProcessMirror::serve_child(int fd) {
 }
 
 // The child may be running, and change its mappings or fork in turn meanwhile: its events are read here.
-void ProcessMirror::fill_child(int fd, void* to, const void* from, std::size_t bytes) {
+void ProcessMirror::fill_child(const Userfault& child, void* to, const void* from, std::size_t bytes) {
   for (int tries = 0; tries < kChildTriesMax; ++tries) {
-    const auto copied = userfault::copy(fd, to, from, bytes);
+    const auto copied = child.copy(to, from, bytes);
     if (copied.error != EAGAIN) return;  // done, or it has a page there, or no mapping any more
     uffd_msg message;
-    while (::read(fd, &message, sizeof message) == static_cast<ssize_t>(sizeof message)) {
+    while (child.read(message)) {
       if (message.event != UFFD_EVENT_FORK) continue;
-      const auto grandchild = static_cast<int>(message.arg.fork.ufd);
-      ::fcntl(grandchild, F_SETFL, O_NONBLOCK);
       EBB_CHECK_LT(child_count_, kChildrenMax);
-      children_[child_count_++] = grandchild;
+      children_[child_count_++] = Userfault(static_cast<int>(message.arg.fork.ufd));
     }
     if (tries > 100) ::usleep(100);
   }

@@ -6,11 +6,6 @@
 #include "mirror/process_mirror.h"
 
 namespace ebb {
-namespace {
-
-void* address_of(std::uint64_t page) { return reinterpret_cast<void*>(page * kPageBytes); }
-
-}  // namespace
 
 // Forgets the page and what the device has of it.
 void ProcessMirror::drop(const Entry& entry) {
@@ -44,8 +39,8 @@ ProcessMirror::Step ProcessMirror::give_back(const Entry& start, std::uint32_t c
   const Entry first = start;
   DeviceMemory& device = devices_[first.device];
   for (std::uint32_t done = 0; done < count;) {
-    const auto moved = userfault::move(faults_fd_.get(), address_of(first.page + done),
-                                       device.address(first.slot + done), (count - done) * kPageBytes);
+    const auto moved =
+        userfault_.move(address_of(first.page + done), device.address(first.slot + done), (count - done) * kPageBytes);
     auto pages = static_cast<std::uint32_t>(moved.bytes / kPageBytes);
     while (moved.error != 0 && done + pages < count && !device.holds(map_, first.slot + done + pages)) ++pages;
     for (std::uint32_t i = done; i < done + pages; ++i) directory_.erase(first.page + i);
@@ -63,13 +58,12 @@ ProcessMirror::Step ProcessMirror::give_back(const Entry& start, std::uint32_t c
 
 ProcessMirror::Step ProcessMirror::copy_back(const Entry& start) {
   const Entry entry = start;
-  const auto copied =
-      userfault::copy(faults_fd_.get(), address_of(entry.page), devices_[entry.device].address(entry.slot), kPageBytes);
+  const auto copied = userfault_.copy(address_of(entry.page), devices_[entry.device].address(entry.slot), kPageBytes);
   // A mapping that is being moved away is missed before the kernel looks for its event.
   if (copied.error == EAGAIN || (copied.error != 0 && !gate_.settled())) return Step::kAgain;
   EBB_CHECK_NE(copied.error, EFAULT);
   // Any other error: the mapping is gone, or has a page of its own by now. Then the device's is of no use.
-  if (copied.error != 0) userfault::wake(faults_fd_.get(), address_of(entry.page), kPageBytes);
+  if (copied.error != 0) userfault_.wake(address_of(entry.page), kPageBytes);
   drop(entry);
   ++stats_.pages_to_host;
   return Step::kDone;
@@ -91,7 +85,7 @@ ProcessMirror::Step ProcessMirror::withdraw(const Entry& start) {
 
 MirrorResult ProcessMirror::home_pages(std::uint64_t first, std::uint64_t end) {
   MirrorResult result;
-  Patience patience;
+  Patience patience = new_patience();
   for (std::uint64_t page = first; page < end;) {
     Step step = Step::kDone;
     {
@@ -114,7 +108,7 @@ MirrorResult ProcessMirror::home_pages(std::uint64_t first, std::uint64_t end) {
 }
 
 bool ProcessMirror::home_all(std::size_t device) {
-  Patience patience;
+  Patience patience = new_patience();
   for (std::uint32_t slot = 0; slot < devices_[device].slots();) {
     bool again = false;
     {

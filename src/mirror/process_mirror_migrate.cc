@@ -6,11 +6,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "drivers/linux/calls/own_mapping.h"
 #include "mirror/process_mirror.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace ebb {
 namespace {
@@ -19,8 +16,6 @@ constexpr int kUnshareMax = 4;
 // The kernel may refuse to move a page with EAGAIN for as long as it is what it is: seen on Linux 6.18 with pages that
 // a child got from its parent. Then the device gets copies, as of read-only ones.
 constexpr int kMoveAttemptsMax = 8;
-
-void* address_of(std::uint64_t page) { return reinterpret_cast<void*>(page * kPageBytes); }
 
 void fail(MirrorResult& result, MirrorError error, std::uint64_t page) {
   if (result.error != MirrorError::kNone) return;
@@ -64,7 +59,7 @@ MirrorResult ProcessMirror::migrate(Request request, std::uintptr_t begin, std::
     if (const MirrorError error = judge(mapping); error != MirrorError::kNone) return {error, 0, at};
     at = mapping.end;
   }
-  Patience patience;
+  Patience patience = new_patience();
   std::uint64_t page = begin / kPageBytes;
   int unshared = 0, attempts = 0;  // on this page
   while (page < end / kPageBytes) {
@@ -113,7 +108,7 @@ ProcessMirror::Step ProcessMirror::take_some(const Request& request, std::uint64
   if (request.exclusive && !mapping.writable) error = MirrorError::kPermission;
   if (anonymous && mapping.writable && !request.copied) step = take(request, page, count, taken, error);
   const bool copied = anonymous && step == Step::kFailed && error == MirrorError::kNone;
-  if (copied && (request.exclusive || !can_protect_)) error = MirrorError::kNotMigratable;
+  if (copied && (request.exclusive || !userfault_.can_protect())) error = MirrorError::kNotMigratable;
   if (step == Step::kFailed && error == MirrorError::kNone) {
     lock.unlock();
     error = anonymous ? duplicate(request, page, count, taken) : take_file(request, mapping, page, count, taken);
@@ -201,14 +196,14 @@ MirrorError ProcessMirror::watch(const Request& request, std::uint64_t page, std
 }
 
 MirrorError ProcessMirror::watch_range(std::uintptr_t begin, std::uintptr_t end) {
-  const int error = userfault::watch(faults_fd_.get(), reinterpret_cast<void*>(begin), end - begin, can_protect_);
+  const int error = userfault_.watch(reinterpret_cast<void*>(begin), end - begin, userfault_.can_protect());
   if (error == EBUSY && may_be_inherited()) return MirrorError::kBusy;
   if (error == EBUSY) return MirrorError::kNotMigratable;  // somebody else's userfaultfd serves it
   if (error != 0) return error == ENOMEM ? MirrorError::kNoMemory : MirrorError::kBadRange;
   // Else an event that is unread may be of the mapping before, and would take the range off the list.
   if (!gate_.settled()) return MirrorError::kBusy;
   if (watched_.add(begin, end)) return MirrorError::kNone;
-  userfault::unwatch(faults_fd_.get(), reinterpret_cast<void*>(begin), end - begin);
+  userfault_.unwatch(reinterpret_cast<void*>(begin), end - begin);
   return MirrorError::kNoMemory;
 }
 
@@ -236,13 +231,13 @@ void ProcessMirror::enter(const Request& request, std::uint64_t page, std::uint3
 ProcessMirror::Step ProcessMirror::map_coherent(std::uint64_t page) {
   Entry* const entry = directory_.find(page);
   DeviceMemory& device = devices_[entry->device];
-  const auto moved = userfault::move(faults_fd_.get(), address_of(page), device.address(entry->slot), kPageBytes);
+  const auto moved = userfault_.move(address_of(page), device.address(entry->slot), kPageBytes);
   if (moved.error != 0 && device.holds(map_, entry->slot)) {
     // Read-only by now: the kernel puts copies there, but moves none.
-    const auto copied = userfault::copy(faults_fd_.get(), address_of(page), device.address(entry->slot), kPageBytes);
+    const auto copied = userfault_.copy(address_of(page), device.address(entry->slot), kPageBytes);
     if (copied.error == EAGAIN || (copied.error != 0 && !gate_.settled())) return Step::kAgain;  // as in copy_back()
     if (copied.error != 0) {
-      userfault::wake(faults_fd_.get(), address_of(page), kPageBytes);
+      userfault_.wake(address_of(page), kPageBytes);
       drop(*entry);
       return Step::kDone;
     }

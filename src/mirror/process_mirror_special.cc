@@ -7,11 +7,6 @@
 #include "mirror/process_mirror.h"
 
 namespace ebb {
-namespace {
-
-void* address_of(std::uint64_t page) { return reinterpret_cast<void*>(page * kPageBytes); }
-
-}  // namespace
 
 // The CPU's pages stay; a write by the CPU waits until it has been read, and ends the copy. Absent pages are zeros that
 // only the device has.
@@ -44,7 +39,7 @@ MirrorError ProcessMirror::prepare_copies(const Request& request, Duplicates& co
   DeviceMemory& device = devices_[request.device];
   copies.count = device.allocate(page, free_pages, copies.first_slot);
   if (copies.count == 0) return MirrorError::kNoMemory;
-  int refused = userfault::protect(faults_fd_.get(), address_of(page), copies.count * kPageBytes, true);
+  int refused = userfault_.protect(address_of(page), copies.count * kPageBytes, true);
   for (std::uint32_t i = 0; i < copies.count; ++i) {
     std::size_t run = 0;
     copies.read[i] = !map_.present_run((page + i) * kPageBytes, kPageBytes, run);
@@ -94,7 +89,7 @@ void ProcessMirror::finish_copies(const Request& request, const Duplicates& copi
 
 // The CPU's page is written again from now on, or has gone.
 ProcessMirror::Step ProcessMirror::end_copy(const Entry& entry) {
-  if (userfault::protect(faults_fd_.get(), address_of(entry.page), kPageBytes, false) == EAGAIN) return Step::kAgain;
+  if (userfault_.protect(address_of(entry.page), kPageBytes, false) == EAGAIN) return Step::kAgain;
   stats_.pages_to_host += entry.place == Place::kDuplicate ? 1 : 0;
   drop(entry);
   return Step::kDone;

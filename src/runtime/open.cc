@@ -6,11 +6,11 @@
 
 #include "core/heap_places.h"
 #include "drivers/linux/calls/completed_calls.h"
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/machine_memory.h"
-#include "drivers/linux/move_memory.h"
-#include "drivers/linux/remap_memory.h"
-#include "drivers/linux/thread_flash.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/flash/thread_flash.h"
+#include "drivers/linux/remap/remap_memory.h"
+#include "drivers/linux/system/machine_memory.h"
+#include "drivers/linux/userfault/move_memory.h"
 #include "drivers/uring/uring_flash.h"
 #include "ebb/device.h"
 #include "plan/guide/make_guide.h"
@@ -52,7 +52,7 @@ std::string why_no_move(Status status) {
   }
   if (!userfault.can_move()) return "userfaultfd of this kernel has no UFFDIO_MOVE: Linux 6.8 or later is needed";
   PageMoves moves;
-  if (PageMoves::open(userfault.fd(), moves) != Status::kOk) {
+  if (PageMoves::open(userfault, moves) != Status::kOk) {
     return "/proc/self/pagemap cannot be read: there is no /proc, or this process has changed its user since it was "
            "started (start it anew as that user)";
   }

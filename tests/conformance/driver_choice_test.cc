@@ -2,20 +2,15 @@
 // differ. What a machine forbids is played by a seccomp filter in a child process, so it needs no privilege and leaves
 // no trace.
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstddef>
-#include <initializer_list>
-#include <vector>
+#include <string>
 
-#include "drivers/linux/flash_file.h"
+#include "base/test/in_a_child.h"
+#include "drivers/linux/flash/flash_file.h"
 #include "ebb/runtime.h"
 
 namespace ebb::conformance {
@@ -33,23 +28,11 @@ Options options(const std::string& memory_driver, const std::string& flash_drive
   return options;
 }
 
-// From now on these system calls fail with EPERM in this process, as in most containers.
-bool forbid(std::initializer_list<long> numbers) {
-  std::vector<sock_filter> filter{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
-  for (const long number : numbers) {
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1));
-    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
-  }
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-// Without userfaultfd: neither the call nor, for a user who may not open it, the device.
+// As in most containers. Without userfaultfd: neither the call nor, for a user who may not open it, the device.
 bool forbid_userfaultfd() {
-  return forbid({SYS_userfaultfd}) && (::geteuid() != 0 || ::setresuid(65534, 65534, 65534) == 0);
+  return forbid(SYS_userfaultfd, EPERM) && (::geteuid() != 0 || ::setresuid(65534, 65534, 65534) == 0);
 }
-bool forbid_io_uring() { return forbid({SYS_io_uring_setup}); }
+bool forbid_io_uring() { return forbid(SYS_io_uring_setup, EPERM); }
 
 // Writes and reads four times the budget.
 bool works(Runtime& runtime) {
@@ -67,30 +50,28 @@ template <typename Prepare>
 std::string outcome(const Options& wanted, Prepare prepare) {
   std::array<int, 2> ends;
   EXPECT_EQ(::pipe(ends.data()), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(kSecondsMax);
+  const auto open = [&] {
     std::string text;
     try {
-      if (!prepare()) ::_exit(77);
+      if (!prepare()) return kSkip;
       const auto runtime = Runtime::open(wanted);
       text = (works(*runtime) ? "works: " : "wrong: ") + runtime->description();
     } catch (const Error& error) {
       text = std::string("error: ") + name(error.status()) + ": " + error.what();
     }
     const ssize_t written = ::write(ends[1], text.data(), text.size());
-    ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
-  }
-  ::close(ends[1]);
+    return written == static_cast<ssize_t>(text.size()) ? 0 : 1;
+  };
   std::string text;
-  std::array<char, 512> piece;
-  for (ssize_t count = 0; (count = ::read(ends[0], piece.data(), piece.size())) > 0;) {
-    text.append(piece.data(), static_cast<std::size_t>(count));
-  }
+  const int ended = in_a_child(kSecondsMax, open, [&] {
+    ::close(ends[1]);
+    std::array<char, 512> piece;
+    for (ssize_t count = 0; (count = ::read(ends[0], piece.data(), piece.size())) > 0;) {
+      text.append(piece.data(), static_cast<std::size_t>(count));
+    }
+  });
   ::close(ends[0]);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  if (status != 0 && text.empty()) text = "ended with status " + std::to_string(status);
+  if (ended != 0 && text.empty()) text = "ended with " + std::to_string(ended);
   return text;
 }
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/thread_flash.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/flash/thread_flash.h"
 #include "drivers/uring/uring_flash.h"
 #include "sim/sim_flash.h"
 

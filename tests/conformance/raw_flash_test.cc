@@ -2,7 +2,6 @@
 // simulated device is stricter than the port, or has no wall clock, it says so and skips.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/test/in_a_child.h"
 #include "flash_worlds.h"
 
 namespace ebb::conformance {
@@ -236,16 +236,11 @@ TEST_P(RawFlashTest, ReadNowWorksFromAnyThreadAndInAChild) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(kSecondsMax);
+  expect_end(in_a_child(kSecondsMax, [&] {
     const bool right = flash().read_now(kBytes, buffer(5)) == Status::kOk && all_are(buffer(5), 'r');
     world_->flash.reset();  // and the child may end as it likes
-    ::_exit(right ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return right ? 0 : 1;
+  }));
   write(2, 0, buffer());  // what the child did with its copy is not felt here
   EXPECT_EQ(only_status(), Status::kOk);
 }
@@ -254,25 +249,20 @@ TEST_P(RawFlashTest, ReadNowWorksFromAnyThreadAndInAChild) {
 TEST_P(RawFlashTest, AFullFileIsNoSpaceWhenReservedAndAnErrorWhenWritten) {
   if (in_virtual_time()) GTEST_SKIP() << "the simulated device has no file";
   world_.reset();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(kSecondsMax);
+  expect_end(in_a_child(kSecondsMax, [&] {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{2 * kBytes, 2 * kBytes};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     std::string reason;
     world_ = make_flash_world(GetParam(), reason);
-    if (flash().reserve(64 * kBytes) != Status::kNoSpace) ::_exit(1);
-    if (flash().reserve(2 * kBytes) != Status::kOk) ::_exit(2);
+    if (flash().reserve(64 * kBytes) != Status::kNoSpace) return 1;
+    if (flash().reserve(2 * kBytes) != Status::kOk) return 2;
     write(1, kBytes, buffer());
-    if (only_status() != Status::kOk) ::_exit(3);
+    if (only_status() != Status::kOk) return 3;
     write(1, 8 * kBytes, buffer());
-    if (only_status() == Status::kOk) ::_exit(4);
-    ::_exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    if (only_status() == Status::kOk) return 4;
+    return 0;
+  }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, RawFlashTest,

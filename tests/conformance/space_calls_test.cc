@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <functional>
 
+#include "base/test/in_a_child.h"
 #include "pager.h"
 #include "space_drivers.h"
 
@@ -24,26 +25,16 @@ constexpr unsigned kSecondsMax = 60;
 constexpr std::uint32_t kBlocks = 12;
 constexpr std::uint32_t kFrames = 4;
 constexpr std::size_t kPage = 4096;
-constexpr int kSkip = 77;
 
 // From kernels newer than the header of Debian 12.
 constexpr int kGuardInstall = 102;
 constexpr int kGuardRemove = 103;
 constexpr int kCollapse = 25;
 
-struct Case {
-  SpaceDriver driver;
-  std::size_t block_bytes;
-};
-
-std::string title(const testing::TestParamInfo<Case>& info) {
-  return std::string(name(info.param.driver)) + std::to_string(info.param.block_bytes / 1024) + "KiB";
-}
-
 // A space with all blocks filled, and a pager that moves them.
 class World {
  public:
-  explicit World(const Case& tried) : bytes_(tried.block_bytes) {
+  explicit World(const SpaceCase& tried) : bytes_(tried.block_bytes) {
     std::string reason;
     memory_ = make_space(tried.driver, bytes_, kBlocks, kFrames, reason);
     if (memory_ == nullptr) return;
@@ -85,25 +76,18 @@ class World {
   std::unique_ptr<Pager> pager_;
 };
 
-class SpaceCallsTest : public testing::TestWithParam<Case> {
+class SpaceCallsTest : public testing::TestWithParam<SpaceCase> {
  protected:
   void SetUp() override {
     if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer starts no threads after fork";
   }
-  // Runs `body` in a child; it returns 0, or the line of what went wrong.
+  // Runs `body` in a child; it returns 0, or the number of what went wrong.
   static void run(const std::function<int(World&)>& body) {
     std::fflush(nullptr);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(kSecondsMax);
+    expect_end(in_a_child(kSecondsMax, [&] {
       World world(GetParam());
-      ::_exit(world.valid() ? body(world) : kSkip);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kSkip) GTEST_SKIP() << "not to be had on this machine";
-    EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-    EXPECT_EQ(WEXITSTATUS(status), 0) << "what is wrong: see the number in this test";
+      return world.valid() ? body(world) : kSkip;
+    }));
   }
   static bool moves() { return GetParam().driver == SpaceDriver::kMove; }
 };
@@ -336,11 +320,7 @@ TEST_P(SpaceCallsTest, NothingIsLostWhileTheKernelCompactsMemory) {
   ::close(compact);
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, SpaceCallsTest,
-                         testing::Values(Case{SpaceDriver::kMove, 4096}, Case{SpaceDriver::kMove, 64 * 1024},
-                                         Case{SpaceDriver::kMove, 2048 * 1024}, Case{SpaceDriver::kRemap, 4096},
-                                         Case{SpaceDriver::kRemap, 64 * 1024}, Case{SpaceDriver::kRemap, 2048 * 1024}),
-                         title);
+INSTANTIATE_TEST_SUITE_P(Drivers, SpaceCallsTest, all_space_cases(), title);
 
 }  // namespace
 }  // namespace ebb::conformance

@@ -1,11 +1,13 @@
 // The implementations of SpaceMemory, by name, for the suites that run on all of them. Stateless; any thread.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 
-#include "drivers/linux/move_memory.h"
-#include "drivers/linux/remap_memory.h"
+#include "drivers/linux/remap/remap_memory.h"
+#include "drivers/linux/userfault/move_memory.h"
 
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kThreadSanitizer = true;
@@ -18,6 +20,21 @@ namespace ebb::conformance {
 enum class SpaceDriver { kMove, kRemap };
 
 inline const char* name(SpaceDriver driver) { return driver == SpaceDriver::kMove ? "Move" : "Remap"; }
+
+// What suites run on that try blocks of several sizes.
+struct SpaceCase {
+  SpaceDriver driver;
+  std::size_t block_bytes;
+};
+inline std::string title(const testing::TestParamInfo<SpaceCase>& info) {
+  return std::string(name(info.param.driver)) + std::to_string(info.param.block_bytes / 1024) + "KiB";
+}
+inline auto all_space_cases() {
+  using enum SpaceDriver;
+  constexpr std::size_t kPage = 4096, kSome = 64 * 1024, kHuge = 2048 * 1024;
+  return testing::Values(SpaceCase{kMove, kPage}, SpaceCase{kMove, kSome}, SpaceCase{kMove, kHuge},
+                         SpaceCase{kRemap, kPage}, SpaceCase{kRemap, kSome}, SpaceCase{kRemap, kHuge});
+}
 
 // Null with the reason where this machine lacks what the driver needs.
 inline std::unique_ptr<SpaceMemory> make_space(SpaceDriver driver, std::size_t block_bytes, std::uint32_t blocks,

@@ -1,12 +1,12 @@
 // What every implementation of SpaceMemory has to do around fork: the child finds an empty space at the same addresses
 // and serves it from what it inherited, while the parent goes on; neither sees what the other writes.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
 
+#include "base/test/in_a_child.h"
 #include "pager.h"
 #include "space_drivers.h"
 
@@ -81,12 +81,6 @@ class SpaceForkTest : public testing::TestWithParam<SpaceDriver> {
     }
   }
 
-  static int status_of(pid_t child) {
-    int status = -1;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return status;
-  }
-
   std::unique_ptr<SpaceMemory> memory_;
   std::unique_ptr<Pager> pager_;
 };
@@ -105,7 +99,7 @@ TEST_P(SpaceForkTest, TheChildServesItselfWhileTheParentGoesOn) {
     return 0;
   });
   for (std::uint32_t block = 0; block < kBlocks; ++block) fill(block, 7);
-  EXPECT_EQ(status_of(child), 0);
+  EXPECT_EQ(end_of(child), 0);
   for (std::uint32_t block = 0; block < kBlocks; ++block) EXPECT_TRUE(holds(block, 7)) << block;
 }
 
@@ -127,13 +121,12 @@ TEST_P(SpaceForkTest, ManyThreadsOfTheChildWriteAndNothingIsLost) {
     }
     return 0;
   });
-  EXPECT_EQ(status_of(child), 0);
+  EXPECT_EQ(end_of(child), 0);
 }
 
 TEST_P(SpaceForkTest, ALostBlockEndsTheChildAndNotTheParent) {
   const pid_t child = fork_child([&] { return static_cast<int>(at(kBlocks - 1)[0]) & 1; });
-  const int status = status_of(child);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) << status;
+  EXPECT_EQ(end_of(child), kSignalled + SIGBUS);
   EXPECT_TRUE(holds(kBlocks - 1, 1000 + kBlocks - 1));
 }
 
@@ -148,12 +141,10 @@ TEST_P(SpaceForkTest, AGrandchildGoesOnFromWhatTheChildHas) {
       fill(2, 43);
       ::_exit(right ? 0 : 1);
     }
-    int status = -1;
-    ::waitpid(grandchild, &status, 0);
-    if (status != 0) return 1;
+    if (end_of(grandchild) != 0) return 1;
     return holds(2, 42) && holds(3, 1003) ? 0 : 2;
   });
-  EXPECT_EQ(status_of(child), 0);
+  EXPECT_EQ(end_of(child), 0);
   EXPECT_TRUE(holds(2, 1002));
 }
 

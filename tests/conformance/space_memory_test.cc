@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <liburing.h>
 #include <setjmp.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,16 +20,7 @@ constexpr unsigned kSecondsMax = 120;
 constexpr std::uint32_t kBlocks = 12;
 constexpr std::uint32_t kFrames = 4;
 
-struct Case {
-  SpaceDriver driver;
-  std::size_t block_bytes;
-};
-
-std::string title(const testing::TestParamInfo<Case>& info) {
-  return std::string(name(info.param.driver)) + std::to_string(info.param.block_bytes / 1024) + "KiB";
-}
-
-class SpaceMemoryTest : public testing::TestWithParam<Case> {
+class SpaceMemoryTest : public testing::TestWithParam<SpaceCase> {
  protected:
   void SetUp() override {
     ::alarm(kSecondsMax);
@@ -341,11 +331,7 @@ TEST_P(SpaceMemoryTest, OneWhoWaitsForALostBlockIsEndedBySigbus) {
   EXPECT_EXIT(run(), testing::KilledBySignal(SIGBUS), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, SpaceMemoryTest,
-                         testing::Values(Case{SpaceDriver::kMove, 4096}, Case{SpaceDriver::kMove, 64 * 1024},
-                                         Case{SpaceDriver::kMove, 2048 * 1024}, Case{SpaceDriver::kRemap, 4096},
-                                         Case{SpaceDriver::kRemap, 64 * 1024}, Case{SpaceDriver::kRemap, 2048 * 1024}),
-                         title);
+INSTANTIATE_TEST_SUITE_P(Drivers, SpaceMemoryTest, all_space_cases(), title);
 
 }  // namespace
 }  // namespace ebb::conformance

@@ -1,14 +1,13 @@
 // DeviceRuntime where there is no virtual memory API: allocations keep their place, in GPU memory and then in host
 // memory, are handed out again only when nothing uses them, and every failure is a message.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "base/rng.h"
+#include "base/test/in_a_child.h"
 #include "drivers/cuda/cuda_fixed.h"
 #include "ebb/array.h"
 #include "gpu_fixture.h"
@@ -197,8 +196,7 @@ TEST_F(FixedRuntimeTest, FailuresAreMessages) {
   std::byte host[64];
   EXPECT_THROW(runtime_->adopt(host), Error);
   void* const data = runtime_->allocate(kGpuBlock);
-  const int child = ::fork();
-  if (child == 0) {
+  expect_end(in_a_child(60, [&] {
     int failed = 0;
     try {
       runtime_->allocate(64);
@@ -207,11 +205,8 @@ TEST_F(FixedRuntimeTest, FailuresAreMessages) {
     }
     runtime_->deallocate(data);
     runtime_.reset();
-    ::_exit(failed == 1 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return failed == 1 ? 0 : 1;
+  }));
   soft::lose(cuda::kUncorrectable);
   const Access access{data, kGpuBlock, data};
   runtime_->retire(runtime_->announce_on(nullptr, 1, {&access, 1}));

@@ -1,11 +1,10 @@
 // DeviceRuntime on the software driver: tensors larger than GPU and host memory keep their content, streams stay in
 // order, and every failure is a message, not a hang.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <thread>
 
+#include "base/test/in_a_child.h"
 #include "drivers/cuda/cuda_api.h"
 #include "gpu_fixture.h"
 
@@ -315,19 +314,15 @@ TEST_F(GpuRuntimeTest, ForkedChildIsRefused) {
 #endif
   open(gpu_options(8, 4));
   void* const data = runtime_->allocate(kGpuBlock);
-  const ::pid_t child = ::fork();
-  if (child == 0) {
+  expect_end(in_a_child(60, [&] {
     try {
       runtime_->allocate(kGpuBlock);
     } catch (const Error& error) {
       runtime_->deallocate(data);
-      ::_exit(error.status() == Status::kUnsupported ? 0 : 2);
+      return error.status() == Status::kUnsupported ? 0 : 2;
     }
-    ::_exit(1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return 1;
+  }));
   runtime_->deallocate(data);
 }
 

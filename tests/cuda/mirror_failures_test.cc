@@ -1,12 +1,12 @@
 // CudaMirror where something is missing or fails: what is said, and that nothing is left or hangs.
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
+#include "base/test/in_a_child.h"
 #include "drivers/cuda/cuda_api.h"
 #include "mirror_program.h"
 
@@ -138,19 +138,15 @@ TEST_F(CudaMirrorFailures, ForkedChildIsRefused) {
   GTEST_SKIP() << "a sanitizer's allocator may be locked for ever in the child of a process with threads";
 #endif
   open_soft();
-  const ::pid_t child = ::fork();
-  if (child == 0) {
+  expect_end(in_a_child(60, [&] {
     try {
       mirror_->synchronize();
     } catch (const Error& error) {
       mirror_.reset();
-      ::_exit(error.status() == Status::kUnsupported ? 0 : 2);
+      return error.status() == Status::kUnsupported ? 0 : 2;
     }
-    ::_exit(1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return 1;
+  }));
 }
 
 // Every call to the driver fails once, in turn: it is told, and the next mirror works.

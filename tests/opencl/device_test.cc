@@ -1,9 +1,7 @@
 // The OpenCL device itself: how it is found, what it chooses, what becomes of errors of the driver beneath.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "base/test/in_a_child.h"
 #include "opencl_fixture.h"
 
 namespace ebb::opencl_test {
@@ -176,19 +174,15 @@ TEST_F(OpenClTest, ALaunchThatDoesNotEndIsGivenUpWithItsDevice) {
 TEST_F(OpenClTest, AForkedChildIsToldToOpenItsOwn) {
   const auto device = open();
   const auto kernel = device->compile(kSource, "fill");
-  const pid_t child = ::fork();
-  if (child == 0) {
+  expect_end(in_a_child(60, [&] {
     int out = 0;
     try {
       device->launch(*kernel, {1}, {overwrites(&out, 1), 1});
     } catch (const Error& error) {
-      ::_exit(error.status() == Status::kUnsupported && !device->usable() ? 0 : 1);
+      return error.status() == Status::kUnsupported && !device->usable() ? 0 : 1;
     }
-    ::_exit(2);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return 2;
+  }));
 }
 
 TEST_F(OpenClTest, NonsenseOptionsAreRefused) {

@@ -57,7 +57,7 @@ CASES = [
     ("banned-call", "src/plan/a.h", HEADER + "std::unordered_map<int, int> m;\n", 3),
     ("banned-call", "src/space/a.cc", SOURCE + 'void f() { printf("x"); }\n', 2),
     ("banned-call", "src/space/a.cc", SOURCE + "/* a\n b */ auto& o = std::cout;\n", 3),
-    ("banned-call", "src/drivers/linux/move_memory.cc", SOURCE + "void f() { ::munmap(nullptr, 1); }\n", 2),
+    ("banned-call", "src/drivers/linux/userfault/move_memory.cc", SOURCE + "void f() { ::munmap(nullptr, 1); }\n", 2),
     ("line-length", "src/base/a.cc", SOURCE + "// " + "x" * 118 + "\n", 2),
     ("file-length", "src/base/a.cc", SOURCE * 601, 601),
     ("file-length", "src/base/test/a_test.cc", SOURCE * 801, 801),

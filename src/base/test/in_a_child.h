@@ -1,6 +1,7 @@
 // For tests of what ends, or limits, a whole process: a child that runs a function, and calls that fail in it.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -16,16 +17,33 @@ constexpr int kSkip = 77;
 constexpr int kSignalled = 1000;
 
 // How the child ended: with 0, the number of what went wrong, kSkip, or kSignalled and the signal; SIGALRM: it hung.
-template <typename Run>
-int in_a_child(unsigned seconds_max, Run run) {
+inline int end_of(pid_t child) {
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+}
+
+// The same of a new one. The parent does something else meanwhile.
+template <typename Run, typename Meanwhile>
+int in_a_child(unsigned seconds_max, Run run, Meanwhile meanwhile) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(seconds_max);
     ::_exit(run());
   }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+  if (child < 0) return kSkip;
+  meanwhile();
+  return end_of(child);
+}
+template <typename Run>
+int in_a_child(unsigned seconds_max, Run run) {
+  return in_a_child(seconds_max, run, [] {});
+}
+
+// The end of a test of which a child was the most.
+inline void expect_end(int ended, int expected = 0) {
+  if (ended == kSkip) GTEST_SKIP() << "not to be had on this machine";
+  EXPECT_EQ(ended, expected);
 }
 
 // The system call fails with the error, for this thread and those that it starts. False: not to be had here.

@@ -4,6 +4,7 @@
 //   core_fuzz --seed 1 --runs 200             # seeds 1 to 200; on a failure the seed is in the output
 //   core_fuzz --seed 17 --runs 1 --steps 400  # one of them again
 //   core_fuzz --scenario tests/scenario/corruption.json
+#include <cinttypes>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -34,11 +35,10 @@ std::string g_machine;
 // A failed check aborts: say how to have it again. Neither printf nor the history is made for signal handlers, but the
 // process ends here anyway, and it is alone.
 void on_abort(int) {
-  std::fprintf(stderr, "core_fuzz: seed %llu failed, %s; its last operations:\n",
-               static_cast<unsigned long long>(g_seed), g_machine.c_str());
+  std::fprintf(stderr, "core_fuzz: seed %" PRIu64 " failed, %s; its last operations:\n", g_seed, g_machine.c_str());
   g_history.print();
-  std::fprintf(stderr, "core_fuzz: again with --seed %llu --runs 1 and the other options as they were\n",
-               static_cast<unsigned long long>(g_seed));
+  std::fprintf(stderr, "core_fuzz: again with --seed %" PRIu64 " --runs 1 and the other options as they were\n",
+               g_seed);
   std::signal(SIGABRT, SIG_DFL);
 }
 
@@ -204,20 +204,17 @@ struct Reached {
     kept_released += outcome.driver.kept_released;
   }
   void print() const {
-    std::printf(
-        "reached: %llu fetched, %llu evicted, %llu clean, %llu prefetched, %llu rescued, %llu I/O errors, "
-        "%llu lost, %llu starved; of ranges kept for reuse %llu taken, %llu given up\n",
-        static_cast<unsigned long long>(fetched), static_cast<unsigned long long>(evicted),
-        static_cast<unsigned long long>(clean), static_cast<unsigned long long>(prefetched),
-        static_cast<unsigned long long>(rescues), static_cast<unsigned long long>(io_errors),
-        static_cast<unsigned long long>(lost), static_cast<unsigned long long>(starved),
-        static_cast<unsigned long long>(kept_taken), static_cast<unsigned long long>(kept_released));
+    std::printf("reached: %" PRIu64 " fetched, %" PRIu64 " evicted, %" PRIu64 " clean, %" PRIu64 " prefetched, ",
+                fetched, evicted, clean, prefetched);
+    std::printf("%" PRIu64 " rescued, %" PRIu64 " I/O errors, %" PRIu64 " lost, %" PRIu64 " starved; ", rescues,
+                io_errors, lost, starved);
+    std::printf("of ranges kept for reuse %" PRIu64 " taken, %" PRIu64 " given up\n", kept_taken, kept_released);
   }
 };
 
 int run(const Arguments& arguments) {
   std::signal(SIGABRT, on_abort);
-  std::printf("seed %llu, %u runs\n", static_cast<unsigned long long>(arguments.seed), arguments.runs);
+  std::printf("seed %" PRIu64 ", %u runs\n", arguments.seed, arguments.runs);
   std::fflush(stdout);
   Reached reached;
   std::uint64_t unseed = 0;
@@ -226,20 +223,18 @@ int run(const Arguments& arguments) {
     const Scenario scenario = scenario_of(arguments, g_seed);
     const Outcome outcome = run_once(scenario, g_seed);
     if (run_once(scenario, g_seed).hash != outcome.hash) {
-      std::fprintf(stderr, "core_fuzz: seed %llu came to two different ends: the core is not deterministic\n",
-                   static_cast<unsigned long long>(g_seed));
+      std::fprintf(stderr, "core_fuzz: seed %" PRIu64 " came to two different ends: the core is not deterministic\n",
+                   g_seed);
       return 1;
     }
     if (arguments.verbose) {
-      std::printf("seed %llu, %s: %016llx\n", static_cast<unsigned long long>(g_seed), g_machine.c_str(),
-                  static_cast<unsigned long long>(outcome.hash));
+      std::printf("seed %" PRIu64 ", %s: %016" PRIx64 "\n", g_seed, g_machine.c_str(), outcome.hash);
     }
     unseed = (unseed ^ outcome.hash) * 0x9e3779b97f4a7c15ull;
     reached.add(outcome);
   }
   reached.print();
-  std::printf("unseed %016llx\nseed %llu, %u runs\n", static_cast<unsigned long long>(unseed),
-              static_cast<unsigned long long>(arguments.seed), arguments.runs);
+  std::printf("unseed %016" PRIx64 "\nseed %" PRIu64 ", %u runs\n", unseed, arguments.seed, arguments.runs);
   return 0;
 }
 

@@ -36,6 +36,7 @@ class FuzzModel {
         lost_(blocks) {}
 
   const std::vector<Allocation>& allocations() const { return allocations_; }
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(live_.size()); }
   std::uint32_t live_blocks() const { return live_blocks_; }
   bool lost(BlockIndex block) const { return lost_[block.value()]; }
   bool live(BlockIndex block) const { return live_[block.value()] > 0; }

@@ -40,6 +40,12 @@ void write(SimDriver& driver, std::uint64_t offset, std::uint64_t blocks, int va
   }
 }
 
+std::uint64_t written(SimDriver& driver, std::uint64_t blocks, int value) {
+  const std::uint64_t offset = allocate(driver, blocks);
+  write(driver, offset, blocks, value);
+  return offset;
+}
+
 bool reads(SimDriver& driver, std::uint64_t offset, std::uint64_t blocks, int value) {
   for (std::uint64_t i = 0; i < blocks; ++i) {
     const BlockIndex block = block_at(offset + i * kBytes);
@@ -94,8 +100,7 @@ TEST_F(FramesAhead, OneThatCannotBeMadeIsTheLastTried) {
 TEST(Core, HoldsFarMoreThanMemory) {
   for (const char* policy : {"on_demand", "window", "foresight"}) {
     SimDriver driver(machine(8, 256, policy));
-    const std::uint64_t offset = allocate(driver, 100);
-    write(driver, offset, 100, 1);
+    const std::uint64_t offset = written(driver, 100, 1);
     EXPECT_TRUE(reads(driver, offset, 100, 1)) << policy;
     EXPECT_LE(driver.memory().created(), 8u);
     driver.validate();
@@ -104,10 +109,8 @@ TEST(Core, HoldsFarMoreThanMemory) {
 
 TEST(Core, AnAnnouncedLaunchFindsItsBlocksWithoutFaults) {
   SimDriver driver(machine(16, 64));
-  const std::uint64_t first = allocate(driver, 8);
-  write(driver, first, 8, 1);
-  const std::uint64_t second = allocate(driver, 12);
-  write(driver, second, 12, 50);
+  const std::uint64_t first = written(driver, 8, 1);
+  written(driver, 12, 50);
   driver.settle();
   const std::uint64_t faults = driver.counters().faults;
   const Core::Range ranges[] = {range(first, 8)};
@@ -142,13 +145,11 @@ TEST(Core, ALaunchLargerThanMemoryComesToItsEnd) {
 
 TEST(Core, WhatRunsStaysWhileOthersAreAnnounced) {
   SimDriver driver(machine(16, 64));
-  const std::uint64_t inner = allocate(driver, 4);
-  write(driver, inner, 4, 1);
+  const std::uint64_t inner = written(driver, 4, 1);
   const Core::Range running[] = {range(inner, 4)};
   const std::uint64_t outer = driver.announce(1, running);
   for (int i = 0; i < 6; ++i) {
-    const std::uint64_t other = allocate(driver, 10);
-    write(driver, other, 10, 10 * i);
+    const std::uint64_t other = written(driver, 10, 10 * i);
     const Core::Range ranges[] = {range(other, 4)};
     driver.core().launches().retire(driver.announce(2, ranges));
   }
@@ -195,8 +196,7 @@ TEST(Core, AFlashSmallerThanPromisedIsMetBeforeAnythingIsEvicted) {
 
 TEST(Core, SmallAllocationsTakeTheirShareOfTheBudget) {
   SimDriver driver(machine(32, 128));
-  const std::uint64_t offset = allocate(driver, 40);
-  write(driver, offset, 40, 1);
+  const std::uint64_t offset = written(driver, 40, 1);
   driver.settle();
   const std::uint32_t before = driver.memory().created();
   driver.set_small_bytes(16 * kBytes);
@@ -224,8 +224,7 @@ TEST(Core, AllocationsShareBlocksAndKeepThemUntilTheLastIsGone) {
   ASSERT_EQ(driver.touch(block), SimDriver::Touch::kPresent);
   driver.memory().bytes(block)[second % kBytes] = std::byte{42};
   driver.deallocate(first);
-  const std::uint64_t other = allocate(driver, 20);
-  write(driver, other, 20, 1);
+  const std::uint64_t other = written(driver, 20, 1);
   ASSERT_EQ(driver.touch(block), SimDriver::Touch::kPresent);
   EXPECT_EQ(driver.memory().bytes(block)[second % kBytes], std::byte{42});
   driver.deallocate(second);
@@ -242,7 +241,7 @@ TEST(Core, AnAllocationBringsBackTheBlockThatItShares) {
   const BlockIndex block = block_at(first);
   ASSERT_EQ(driver.touch(block), SimDriver::Touch::kPresent);
   driver.memory().bytes(block)[first % kBytes] = std::byte{42};
-  write(driver, allocate(driver, 20), 20, 1);
+  written(driver, 20, 1);
   driver.settle();
   ASSERT_EQ(driver.core().table()[block].state, BlockState::kOnFlash);
   const std::uint64_t faults = driver.counters().faults;
@@ -257,8 +256,7 @@ TEST(Core, AnAllocationBringsBackTheBlockThatItShares) {
 
 TEST(Core, ASnapshotStaysAsItWas) {
   SimDriver driver(machine(8, 128));
-  const std::uint64_t offset = allocate(driver, 20);
-  write(driver, offset, 20, 1);
+  const std::uint64_t offset = written(driver, 20, 1);
   ASSERT_TRUE(driver.flush());
   const std::vector<ExtentIndex> snapshot = driver.core().snapshot();
   EXPECT_EQ(snapshot.size(), 20u);
@@ -284,8 +282,7 @@ TEST(Core, ASnapshotStaysAsItWas) {
 
 TEST(Core, PinnedPagesDoNotStopTheRest) {
   SimDriver driver(machine(16, 128));
-  const std::uint64_t offset = allocate(driver, 60);
-  write(driver, offset, 60, 1);
+  const std::uint64_t offset = written(driver, 60, 1);
   for (std::uint64_t i = 0; i < 60; ++i) {
     const BlockIndex block = block_at(offset + i * kBytes);
     if (driver.memory().present(block) && driver.memory().pinned() < 8) driver.memory().pin(block);
@@ -297,8 +294,7 @@ TEST(Core, PinnedPagesDoNotStopTheRest) {
 
 TEST(Core, StatsAddUp) {
   SimDriver driver(machine(20, 128));
-  const std::uint64_t offset = allocate(driver, 30);
-  write(driver, offset, 30, 1);
+  const std::uint64_t offset = written(driver, 30, 1);
   EXPECT_TRUE(reads(driver, offset, 30, 1));
   driver.settle();
   Stats stats;
@@ -322,8 +318,7 @@ TEST(Core, IteratingForesightFetchesAhead) {
   SimDriver driver(machine(24, 256, "foresight"));
   std::vector<std::uint64_t> layers;
   for (int i = 0; i < 10; ++i) {
-    layers.push_back(allocate(driver, 4));
-    write(driver, layers.back(), 4, 10 * i);
+    layers.push_back(written(driver, 4, 10 * i));
   }
   for (int step = 0; step < 6; ++step) {
     for (std::size_t i = 0; i < layers.size(); ++i) {

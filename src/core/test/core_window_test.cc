@@ -68,6 +68,19 @@ class CoreWindowTest : public testing::TestWithParam<const char*> {
     driver_.core().pump();
     return expected;
   }
+  // What is expected begins, does this, and ends.
+  template <typename Body>
+  void run(std::uint64_t expected, const std::vector<Core::Range>& ranges, Body body) {
+    const std::uint64_t ticket = driver_.announce(1, ranges);
+    driver_.core().launches().begin(expected);
+    body();
+    driver_.core().launches().retire(ticket);
+    driver_.core().launches().forget(expected);
+  }
+  // From the first on, each has its number as content.
+  void expect_numbers(const std::vector<Core::Range>& tensors, std::size_t first) {
+    for (std::size_t i = first; i < tensors.size(); ++i) EXPECT_TRUE(holds(tensors[i], static_cast<int>(i))) << i;
+  }
   Stats stats() {
     Stats stats;
     driver_.core().fill(stats);
@@ -116,14 +129,11 @@ TEST_P(CoreWindowTest, AQueueRunsThroughMemoryWithoutAFault) {
   const std::uint64_t faults = driver_.counters().faults;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const Core::Range& tensor = tensors[i % tensors.size()];
-    const Core::Range ranges[] = {tensor};
-    const std::uint64_t ticket = driver_.announce(1, ranges);
-    driver_.core().launches().begin(expected[i]);
-    EXPECT_EQ(present(tensor), 4u);
-    EXPECT_TRUE(holds(tensor, static_cast<int>(i % tensors.size() + i / tensors.size())));
-    fill(tensor, static_cast<int>(i % tensors.size() + i / tensors.size()) + 1);
-    driver_.core().launches().retire(ticket);
-    driver_.core().launches().forget(expected[i]);
+    run(expected[i], {tensor}, [&] {
+      EXPECT_EQ(present(tensor), 4u);
+      EXPECT_TRUE(holds(tensor, static_cast<int>(i % tensors.size() + i / tensors.size())));
+      fill(tensor, static_cast<int>(i % tensors.size() + i / tensors.size()) + 1);
+    });
     driver_.core().pump();
     driver_.settle();
     const std::uint64_t next = i + 1 < expected.size() ? present(tensors[(i + 1) % tensors.size()]) : 4;
@@ -160,18 +170,13 @@ TEST_P(CoreWindowTest, WhatIsOverwrittenIsNeitherFetchedNorLosesItsNeighbours) {
   // From the middle of its second block to the middle of its last: six whole blocks and two halves.
   Core::Range part{offset + kBytes * 3 / 2, 6 * kBytes, offset, true};
   part.overwritten = true;
-  const Core::Range ranges[] = {part};
   const std::uint64_t expected = expect({part});
   driver_.settle();
   EXPECT_EQ(present(part), 7u);
   EXPECT_EQ(stats().fetched_bytes - fetched, 2 * kBytes) << "the halves have something to keep";
-  const std::uint64_t ticket = driver_.announce(1, ranges);
-  driver_.core().launches().begin(expected);
   const BlockRange whole = driver_.core().whole_blocks_of(part.offset, part.bytes);
   EXPECT_EQ(whole.count, 5u);
-  fill({whole.first.value() * kBytes, whole.count * kBytes}, 78);
-  driver_.core().launches().retire(ticket);
-  driver_.core().launches().forget(expected);
+  run(expected, {part}, [&] { fill({whole.first.value() * kBytes, whole.count * kBytes}, 78); });
   make(20, 4);
   EXPECT_TRUE(holds({offset, 2 * kBytes}, 77));
   EXPECT_TRUE(holds({whole.first.value() * kBytes, whole.count * kBytes}, 78));
@@ -187,42 +192,31 @@ TEST_P(CoreWindowTest, WhatARunningLaunchReadsIsNotGivenUpForOneThatOverwrites) 
   const auto tensors = make(40, 4);
   Core::Range overwritten = tensors[0];
   overwritten.overwritten = true;
-  const Core::Range reader[] = {tensors[0]};
   const std::uint64_t first = expect({tensors[0]});
   const std::uint64_t second = expect({overwritten});
   driver_.settle();
-  const std::uint64_t ticket = driver_.announce(1, reader);
-  driver_.core().launches().begin(first);
-  for (std::size_t i = 1; i < tensors.size(); ++i) EXPECT_TRUE(holds(tensors[i], static_cast<int>(i)));
-  driver_.settle();
-  EXPECT_TRUE(holds(tensors[0], 0));
-  driver_.core().launches().retire(ticket);
-  driver_.core().launches().forget(first);
+  run(first, {tensors[0]}, [&] {
+    expect_numbers(tensors, 1);
+    driver_.settle();
+    EXPECT_TRUE(holds(tensors[0], 0));
+  });
   // And while the second one runs, what it has written.
-  const Core::Range writer[] = {overwritten};
-  const std::uint64_t other = driver_.announce(2, writer);
-  driver_.core().launches().begin(second);
-  fill(tensors[0], 100);
-  for (std::size_t i = 1; i < tensors.size(); ++i) EXPECT_TRUE(holds(tensors[i], static_cast<int>(i)));
-  driver_.settle();
-  EXPECT_TRUE(holds(tensors[0], 100));
-  driver_.core().launches().retire(other);
-  driver_.core().launches().forget(second);
+  run(second, {overwritten}, [&] {
+    fill(tensors[0], 100);
+    expect_numbers(tensors, 1);
+    driver_.settle();
+    EXPECT_TRUE(holds(tensors[0], 100));
+  });
   driver_.validate();
 }
 
 TEST_P(CoreWindowTest, BehindALaunchLargerThanMemoryNothingIsGivenUp) {
   const auto tensors = make(40, 4);
-  const std::vector<Core::Range> all(tensors.begin(), tensors.end());
-  const std::uint64_t first = expect(all);
+  const std::uint64_t first = expect(tensors);
   Core::Range overwritten = tensors[39];
   overwritten.overwritten = true;
   const std::uint64_t second = expect({overwritten});
-  const std::uint64_t ticket = driver_.announce(1, all);
-  driver_.core().launches().begin(first);
-  for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_TRUE(holds(tensors[i], static_cast<int>(i))) << i;
-  driver_.core().launches().retire(ticket);
-  driver_.core().launches().forget(first);
+  run(first, tensors, [&] { expect_numbers(tensors, 0); });
   driver_.core().launches().forget(second);
   driver_.validate();
 }

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb {
 namespace {
@@ -187,9 +188,6 @@ void UringFlash::wait(std::chrono::nanoseconds timeout) {
   std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(timeout, kRetryEvery));
 }
 
-void UringFlash::wake() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto put = ::write(wake_fd_, &one, sizeof one);
-}
+void UringFlash::wake() { ring(wake_fd_); }
 
 }  // namespace ebb

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 #include "port/raw_flash.h"
 
 namespace ebb {

@@ -10,8 +10,8 @@
 
 #include "base/rng.h"
 #include "drivers/linux/process/process_map.h"
-#include "mirror/directory.h"
-#include "mirror/watched_ranges.h"
+#include "mirror/pages/directory.h"
+#include "mirror/pages/watched_ranges.h"
 #include "mirror_fixture.h"
 
 namespace ebb::mirror_test {
@@ -29,7 +29,7 @@ class Hazard : public MirrorTest {
 TEST_P(Hazard, ForkWhileOthersAllocateAndMigrate) {
   if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
   Memory memory(64 * kPage);
-  fill(memory.data(), memory.bytes(), 3);
+  fill(memory, 3);
   std::atomic<bool> stop{false};
   std::thread allocating([&] {
     while (!stop) {
@@ -44,21 +44,20 @@ TEST_P(Hazard, ForkWhileOthersAllocateAndMigrate) {
     }
   });
   for (int i = 0; i < 2; ++i) {
-    const pid_t child = fork_child([&] { return holds(memory.data(), memory.bytes(), 3) ? 0 : 1; });
-    EXPECT_EQ(wait_for(child), 0);
+    const pid_t child = fork_child([&] { return holds(memory, 3) ? 0 : 1; });
+    EXPECT_EQ(end_of(child), 0);
   }
   stop = true;
   allocating.join();
   migrating.join();
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 3));
+  EXPECT_TRUE(holds(memory, 3));
 }
 
 // Hazard 2: the caller of munmap goes on when its event was read; nothing stale may be found then.
 TEST_P(Hazard, UnmapIsAppliedBeforeItReturns) {
   for (std::uint32_t round = 0; round < 30; ++round) {
     Memory memory(8 * kPage);
-    fill(memory.data(), memory.bytes(), round);
-    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+    ASSERT_TRUE(fill_on_device(memory, round));
     ::munmap(memory.data(), memory.bytes());
     EXPECT_EQ(mirror_->stats().device_pages, 0u);
     EXPECT_EQ(read_error(memory.data()), MirrorError::kFault);
@@ -68,8 +67,7 @@ TEST_P(Hazard, UnmapIsAppliedBeforeItReturns) {
 TEST_P(Hazard, DiscardIsAppliedBeforeItReturns) {
   Memory memory(8 * kPage);
   for (std::uint32_t round = 0; round < 30; ++round) {
-    fill(memory.data(), memory.bytes(), round);
-    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+    ASSERT_TRUE(fill_on_device(memory, round));
     ASSERT_EQ(::madvise(memory.data(), memory.bytes(), MADV_DONTNEED), 0);
     std::vector<std::byte> got(memory.bytes(), std::byte{1});
     EXPECT_TRUE(mirror_->read(0, memory.data(), got).ok());
@@ -81,12 +79,11 @@ TEST_P(Hazard, DiscardIsAppliedBeforeItReturns) {
 // Hazard 3: mprotect tells nobody. Home must also come what cannot be written any more.
 TEST_P(Hazard, ProtectionIsAskedAtEachAccess) {
   Memory memory(4 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(fill_on_device(memory, 1));
   ::mprotect(memory.data(), memory.bytes(), PROT_READ);
   EXPECT_EQ(device_writes(memory.data(), kPage, 2).error, MirrorError::kPermission);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(device_reads(memory, 1));
+  EXPECT_TRUE(holds(memory, 1));
   ::mprotect(memory.data(), memory.bytes(), PROT_NONE);
   EXPECT_EQ(read_error(memory.data()), MirrorError::kFault);
 }
@@ -112,11 +109,10 @@ TEST_P(Hazard, ChildSeesTheMomentOfTheFork) {
   if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
   Memory memory(256 * kPage);
   for (std::uint32_t round = 0; round < 5; ++round) {
-    fill(memory.data(), memory.bytes(), round);
-    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-    const pid_t child = fork_child([&] { return holds(memory.data(), memory.bytes(), round) ? 0 : 1; });
-    fill(memory.data(), memory.bytes(), 1000 + round);
-    EXPECT_EQ(wait_for(child), 0);
+    ASSERT_TRUE(fill_on_device(memory, round));
+    const pid_t child = fork_child([&] { return holds(memory, round) ? 0 : 1; });
+    fill(memory, 1000 + round);
+    EXPECT_EQ(end_of(child), 0);
   }
 }
 
@@ -133,32 +129,32 @@ TEST_P(Hazard, OwnMemoryAndBadRangesAreRefused) {
 
 TEST_P(Hazard, LockedMemoryGoesAndComes) {
   Memory memory(4 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
+  fill(memory, 1);
   if (::mlock(memory.data(), memory.bytes()) != 0) GTEST_SKIP() << "locked memory is denied (ulimit -l)";
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  ASSERT_TRUE(to_device(memory));
+  EXPECT_TRUE(device_reads(memory, 1));
+  EXPECT_TRUE(holds(memory, 1));
 }
 
 // Read-only memory is copied: the CPU's first write ends the copy, and no write is lost.
 TEST_P(Hazard, ACopyEndsWithTheFirstWrite) {
   Memory memory(8 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
+  fill(memory, 1);
   ::mprotect(memory.data(), memory.bytes(), PROT_READ);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
-  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 8u);  // reading ends nothing
+  ASSERT_TRUE(to_device(memory));
+  EXPECT_TRUE(holds(memory, 1));
+  EXPECT_EQ(on_device(memory), 8u);  // reading ends nothing
   EXPECT_EQ(mirror_->exclusive(0, memory.data(), kPage).error, MirrorError::kPermission);
   ::mprotect(memory.data(), memory.bytes(), PROT_READ | PROT_WRITE);
   auto* const words = reinterpret_cast<volatile std::uint64_t*>(memory.data());
   words[3 * kPage / 8] = 99;
-  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 7u);
+  EXPECT_EQ(on_device(memory), 7u);
   std::uint64_t got = 0;
   EXPECT_TRUE(mirror_->read(0, memory.page(3), std::as_writable_bytes(std::span(&got, 1))).ok());
   EXPECT_EQ(got, 99u);
   EXPECT_TRUE(device_writes(memory.page(5), kPage, 7).ok());
   EXPECT_TRUE(holds(memory.page(5), kPage, 7));
-  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 6u);
+  EXPECT_EQ(on_device(memory), 6u);
   // From now on it can be moved, and so it can be had exclusively.
   EXPECT_TRUE(mirror_->exclusive(0, memory.data(), memory.bytes()).ok());
   EXPECT_EQ(words[3 * kPage / 8], 99u);
@@ -201,8 +197,7 @@ TEST_P(Hazard, LaunchWorksOnAnyMemory) {
   std::vector<double> values(3000, 1.5);
   double on_stack = 4;
   Memory migrated(4 * kPage);
-  fill(migrated.data(), migrated.bytes(), 1);
-  ASSERT_TRUE(to_device(migrated.data(), migrated.bytes()));
+  ASSERT_TRUE(fill_on_device(migrated, 1));
   auto* const words = reinterpret_cast<std::uint32_t*>(migrated.data());
   const LaunchReport report = mirror_->launch(
       0,
@@ -253,9 +248,9 @@ TEST_P(Hazard, ABadAddressFailsItsLaunchAndNothingElse) {
 TEST_P(Hazard, ALaunchLeavesAloneWhatTakesThePlaceOfAPage) {
   for (const bool migrated : {true, false}) {
     Memory memory(4 * kPage);
-    fill(memory.data(), memory.bytes(), 1);
+    fill(memory, 1);
     if (migrated) {
-      ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+      ASSERT_TRUE(to_device(memory));
     }
     auto* const words = reinterpret_cast<std::uint32_t*>(memory.data());
     mirror_->launch(0,
@@ -266,21 +261,20 @@ TEST_P(Hazard, ALaunchLeavesAloneWhatTakesThePlaceOfAPage) {
                       ASSERT_EQ(::mmap(memory.data(), memory.bytes(), PROT_READ | PROT_WRITE,
                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                                 memory.data());
-                      fill(memory.data(), memory.bytes(), 2);
+                      fill(memory, 2);
                       if (migrated) {
                         EXPECT_EQ(device.load(&words[2048 + 7]), (2048 + 7) * 7 + 2u);
                       }
                       device.store(&words[2048 + 7], (2048 + 7) * 7 + 2u);
                     },
                     {});
-    EXPECT_TRUE(holds(memory.data(), memory.bytes(), 2)) << (migrated ? "migrated" : "never migrated");
+    EXPECT_TRUE(holds(memory, 2)) << (migrated ? "migrated" : "never migrated");
   }
 }
 
 TEST_P(Hazard, WhatALaunchHasStoredIsDiscardedAndMovesWithItsPage) {
   Memory memory(2 * kPage), target(2 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(fill_on_device(memory, 1));
   auto* const words = reinterpret_cast<std::uint32_t*>(memory.data());
   auto* const moved = reinterpret_cast<std::uint32_t*>(target.data());
   mirror_->launch(0,
@@ -340,10 +334,7 @@ TEST_P(Hazard, DeviceCopiesBetweenPagesThatItHas) {
   EXPECT_TRUE(holds(from.data(), kBytes, 31));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Hazard,
-                         testing::Combine(testing::Values(DeviceKind::kPrivate, DeviceKind::kCoherent),
-                                          testing::Bool()),
-                         parameters_name);
+INSTANTIATE_TEST_SUITE_P(Rows, Hazard, all_parameters(), parameters_name);
 
 TEST(DirectoryTest, FindsWhatAModelFinds) {
   constexpr std::size_t kPages = 64;
@@ -376,8 +367,7 @@ TEST(HugePagesTest, StayWholeWhereSmallOnesHaveBeen) {
   const auto mirror = Mirror::open({.device_bytes = kHuge});
   ProcessMap map;
   ASSERT_EQ(ProcessMap::open(map), Status::kOk);
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), kHuge, MADV_HUGEPAGE);
+  const HugeMemory memory;
   const auto is_huge = [&] {
     return (map.page(reinterpret_cast<std::uintptr_t>(memory.data())) & ProcessMap::kHuge) != 0;
   };
@@ -385,10 +375,10 @@ TEST(HugePagesTest, StayWholeWhereSmallOnesHaveBeen) {
   if (!is_huge()) GTEST_SKIP() << "the kernel gave no huge page";
   Memory small(16 * kPage);
   ::madvise(small.data(), small.bytes(), MADV_NOHUGEPAGE);
-  fill(small.data(), small.bytes(), 42);
+  fill(small, 42);
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(mirror->migrate_to_device(0, small.data(), small.bytes()).ok());
-    EXPECT_TRUE(holds(small.data(), small.bytes(), 42));
+    EXPECT_TRUE(holds(small, 42));
     ASSERT_EQ(mirror->migrate_to_device(0, memory.data(), kHuge).pages, kHuge / kPage);
     EXPECT_TRUE(holds(memory.data(), kHuge, 41));
     EXPECT_TRUE(is_huge()) << "round " << round;

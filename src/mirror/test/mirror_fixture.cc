@@ -89,10 +89,6 @@ Memory::Memory(std::size_t bytes, int protection, int flags, int fd, std::size_t
   ::munmap(data_ + bytes, static_cast<std::size_t>(wide + alignment - data_));
 }
 
-Memory huge_memory(std::size_t pages) {
-  return Memory(pages * kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, kHuge);
-}
-
 void fill(void* data, std::size_t bytes, std::uint32_t seed) {
   auto* const words = static_cast<std::uint32_t*>(data);
   for (std::size_t i = 0; i < bytes / 4; ++i) words[i] = static_cast<std::uint32_t>(i) * 7 + seed;
@@ -175,12 +171,6 @@ std::size_t MirrorTest::on_device(const void* data, std::size_t bytes, std::size
   std::size_t count = 0;
   for (const PageView& view : mirror_->snapshot(device, data, bytes)) count += view.on_device ? 1 : 0;
   return count;
-}
-
-int MirrorTest::wait_for(pid_t child) {
-  int status = -1;
-  if (::waitpid(child, &status, 0) != child) return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -2 - WTERMSIG(status);
 }
 
 }  // namespace ebb::mirror_test

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/test/in_a_child.h"
 #include "ebb/mirror.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -48,11 +48,19 @@ class Memory {
   char* data_;
   std::size_t bytes_;
 };
-// One aligned huge page, if the kernel has them.
-Memory huge_memory(std::size_t pages = 1);
+// One aligned huge page, if the kernel has them and is not advised otherwise.
+class HugeMemory : public Memory {
+ public:
+  explicit HugeMemory(int advice = MADV_HUGEPAGE)
+      : Memory(kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, kHuge) {
+    ::madvise(data(), kHuge, advice);
+  }
+};
 
 void fill(void* data, std::size_t bytes, std::uint32_t seed);
 bool holds(const void* data, std::size_t bytes, std::uint32_t seed);
+inline void fill(const Memory& memory, std::uint32_t seed) { fill(memory.data(), memory.bytes(), seed); }
+inline bool holds(const Memory& memory, std::uint32_t seed) { return holds(memory.data(), memory.bytes(), seed); }
 std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed);
 
 // An unnamed file of this size, with the pattern.
@@ -60,6 +68,9 @@ int pattern_file(std::size_t bytes, std::uint32_t seed);
 
 using Parameters = std::tuple<DeviceKind, bool>;  // user mode only
 std::string parameters_name(const testing::TestParamInfo<Parameters>& info);
+inline auto all_parameters() {
+  return testing::Combine(testing::Values(DeviceKind::kPrivate, DeviceKind::kCoherent), testing::Bool());
+}
 
 class MirrorTest : public testing::TestWithParam<Parameters> {
  protected:
@@ -76,8 +87,21 @@ class MirrorTest : public testing::TestWithParam<Parameters> {
   MirrorResult device_writes(void* data, std::size_t bytes, std::uint32_t seed, std::size_t device = 0);
   bool to_device(void* data, std::size_t bytes, std::size_t device = 0);
   std::size_t on_device(const void* data, std::size_t bytes, std::size_t device = 0);
+  bool device_reads(const Memory& memory, std::uint32_t seed, std::size_t device = 0) {
+    return device_reads(memory.data(), memory.bytes(), seed, device);
+  }
+  bool to_device(const Memory& memory, std::size_t device = 0) {
+    return to_device(memory.data(), memory.bytes(), device);
+  }
+  bool fill_on_device(const Memory& memory, std::uint32_t seed) {
+    fill(memory, seed);
+    return to_device(memory);
+  }
+  std::size_t on_device(const Memory& memory, std::size_t device = 0) {
+    return on_device(memory.data(), memory.bytes(), device);
+  }
 
-  // Runs `body` in a child; what it returns is the child's exit code. wait_for() says it, or -1.
+  // Runs `body` in a child; what it returns is the child's exit code. end_of() says it.
   template <typename Body>
   pid_t fork_child(Body body) {
     const pid_t child = ::fork();
@@ -85,7 +109,6 @@ class MirrorTest : public testing::TestWithParam<Parameters> {
     start_watchdog();  // timers are not inherited
     ::_exit(body());
   }
-  static int wait_for(pid_t child);
 
   std::unique_ptr<Mirror> mirror_;  // two devices of the kind
 };

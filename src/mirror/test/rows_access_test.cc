@@ -10,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-#include "drivers/linux/userfault_calls.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "mirror_fixture.h"
 
 namespace ebb::mirror_test {
@@ -33,7 +33,7 @@ TEST_P(Access, Row01_OpenClose) {
   const std::size_t descriptors = entries_of("/proc/self/fd");
   for (int i = 0; i < 10; ++i) {
     mirror_ = Mirror::open(options());
-    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+    ASSERT_TRUE(to_device(memory));
     mirror_.reset();
     EXPECT_TRUE(holds(memory.data(), memory.bytes() / 2, 1));
     ::madvise(memory.page(12), kPage, MADV_DONTNEED);  // nobody is told, and nobody is asked
@@ -54,7 +54,7 @@ TEST_P(Access, Row02_AnonRead) {
 
 TEST_P(Access, Row03_AnonReadProt) {
   Memory memory(4 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
+  fill(memory, 1);
   ::mprotect(memory.page(2), kPage, PROT_NONE);
   const std::vector<std::byte> before(memory.bytes(), std::byte{0xab});
   std::vector<std::byte> got = before;
@@ -67,7 +67,7 @@ TEST_P(Access, Row03_AnonReadProt) {
 TEST_P(Access, Row04_AnonWrite) {
   Memory memory(16 * kPage);
   EXPECT_TRUE(device_writes(memory.data(), memory.bytes(), 5).ok());
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 5));
+  EXPECT_TRUE(holds(memory, 5));
 }
 
 TEST_P(Access, Row05_AnonWriteProt) {
@@ -76,26 +76,25 @@ TEST_P(Access, Row05_AnonWriteProt) {
   for (std::size_t i = 0; i < memory.bytes(); ++i) ASSERT_EQ(memory.data()[i], 0);
   ::mprotect(memory.data(), memory.bytes(), PROT_READ | PROT_WRITE);
   EXPECT_TRUE(device_writes(memory.data(), memory.bytes(), 5).ok());
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 5));
+  EXPECT_TRUE(holds(memory, 5));
 }
 
 TEST_P(Access, Row07_AnonWriteChildShared) {
   if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
   Memory memory(4 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
-  fill(memory.data(), memory.bytes(), 1);
+  fill(memory, 1);
   const pid_t child = fork_child([&] {
     const auto own = Mirror::open(options());
     return own->write(0, memory.data(), pattern(memory.bytes(), 9)).ok() ? 0 : 1;
   });
-  EXPECT_EQ(wait_for(child), 0);
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 9));
+  EXPECT_EQ(end_of(child), 0);
+  EXPECT_TRUE(holds(memory, 9));
 }
 
 TEST_P(Access, Row08_AnonWriteHuge) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
+  const HugeMemory memory;
   EXPECT_TRUE(device_writes(memory.data(), memory.bytes(), 8).ok());
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 8));
+  EXPECT_TRUE(holds(memory, 8));
 }
 
 TEST_P(Access, Row09_AnonWriteHugetlbfs) {
@@ -110,7 +109,7 @@ TEST_P(Access, Row09_AnonWriteHugetlbfs) {
 TEST_P(Access, Row10_FileRead) {
   const int file = pattern_file(4 * kPage, 3);
   Memory memory(4 * kPage, PROT_READ, MAP_SHARED, file);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 3));
+  EXPECT_TRUE(device_reads(memory, 3));
   ::close(file);
 }
 
@@ -186,31 +185,30 @@ TEST_P(Access, Row21_Mixedmap) {
 class Server {
  public:
   explicit Server(const Memory& memory) : memory_(memory), content_(pattern(kPage, 77)) {
-    userfault::Offered offered;
-    EXPECT_EQ(userfault::open({}, fd_, offered), 0);
-    EXPECT_EQ(userfault::watch(fd_.get(), memory.data(), memory.bytes()), 0);
+    EXPECT_EQ(Userfault::open({}, userfault_), 0);
+    EXPECT_EQ(userfault_.watch(memory.data(), memory.bytes()), 0);
   }
   void serve(std::size_t pages) {
     thread_ = std::thread([this, pages] {
       for (std::size_t served = 0; served < pages;) {
-        pollfd polled{fd_.get(), POLLIN, 0};
+        pollfd polled{userfault_.fd(), POLLIN, 0};
         ::poll(&polled, 1, 1000);
         uffd_msg message;
-        if (::read(fd_.get(), &message, sizeof message) != static_cast<ssize_t>(sizeof message)) continue;
+        if (!userfault_.read(message)) continue;
         auto* const page = reinterpret_cast<void*>(message.arg.pagefault.address & ~(kPage - 1));
-        if (userfault::copy(fd_.get(), page, content_.data(), kPage).error == 0) ++served;
+        if (userfault_.copy(page, content_.data(), kPage).error == 0) ++served;
       }
     });
   }
   ~Server() {
     if (thread_.joinable()) thread_.join();
-    userfault::unwatch(fd_.get(), memory_.data(), memory_.bytes());
+    userfault_.unwatch(memory_.data(), memory_.bytes());
   }
 
  private:
   const Memory& memory_;
   std::vector<std::byte> content_;
-  FileDescriptor fd_;
+  Userfault userfault_;
   std::thread thread_;
 };
 
@@ -234,10 +232,7 @@ TEST_P(Access, Row40_UserfaultfdTimeout) {
   EXPECT_EQ(mirror->read(0, memory.data(), got).error, MirrorError::kBusy);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Access,
-                         testing::Combine(testing::Values(DeviceKind::kPrivate, DeviceKind::kCoherent),
-                                          testing::Bool()),
-                         parameters_name);
+INSTANTIATE_TEST_SUITE_P(Rows, Access, all_parameters(), parameters_name);
 
 }  // namespace
 }  // namespace ebb::mirror_test

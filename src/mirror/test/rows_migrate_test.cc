@@ -16,14 +16,13 @@ class Migrate : public MirrorTest {};
 
 TEST_P(Migrate, Row12_Migrate) {
   Memory memory(64 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 64u);
+  ASSERT_TRUE(fill_on_device(memory, 1));
+  EXPECT_EQ(on_device(memory), 64u);
   EXPECT_EQ(mirror_->stats().device_pages, 64u);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
-  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 64u);  // it stays there
+  EXPECT_TRUE(device_reads(memory, 1));
+  EXPECT_EQ(on_device(memory), 64u);  // it stays there
   EXPECT_TRUE(device_writes(memory.data(), memory.bytes(), 2).ok());
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 2));
+  EXPECT_TRUE(holds(memory, 2));
 }
 
 TEST_P(Migrate, Row13_MigrateFilePrivate) {
@@ -34,13 +33,13 @@ TEST_P(Migrate, Row13_MigrateFilePrivate) {
   const int file = pattern_file(8 * kPage, 1);
   for (const int protection : {PROT_READ, PROT_READ | PROT_WRITE}) {
     Memory memory(8 * kPage, protection, MAP_PRIVATE, file);
-    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-    EXPECT_EQ(on_device(memory.data(), memory.bytes()), 8u);
-    EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
-    EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+    ASSERT_TRUE(to_device(memory));
+    EXPECT_EQ(on_device(memory), 8u);
+    EXPECT_TRUE(device_reads(memory, 1));
+    EXPECT_TRUE(holds(memory, 1));
     if (protection == PROT_READ) continue;
-    fill(memory.data(), memory.bytes(), 5);
-    EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 5));
+    fill(memory, 5);
+    EXPECT_TRUE(device_reads(memory, 5));
   }
   std::vector<std::byte> got(8 * kPage);
   ASSERT_EQ(::pread(file, got.data(), got.size(), 0), static_cast<ssize_t>(got.size()));
@@ -50,30 +49,28 @@ TEST_P(Migrate, Row13_MigrateFilePrivate) {
 
 TEST_P(Migrate, Row14_MigrateFault) {
   Memory memory(32 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(fill_on_device(memory, 1));
   EXPECT_TRUE(holds(memory.data(), memory.bytes() / 2, 1));
-  EXPECT_EQ(on_device(memory.data(), memory.bytes()), coherent() ? 32u : 16u);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-  EXPECT_EQ(on_device(memory.data(), memory.bytes()), 32u);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_EQ(on_device(memory), coherent() ? 32u : 16u);
+  ASSERT_TRUE(to_device(memory));
+  EXPECT_EQ(on_device(memory), 32u);
+  EXPECT_TRUE(device_reads(memory, 1));
+  EXPECT_TRUE(holds(memory, 1));
 }
 
 TEST_P(Migrate, Row15_MigrateRelease) {
   Memory memory(32 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(fill_on_device(memory, 1));
   EXPECT_TRUE(mirror_->evict(0).ok());
   EXPECT_EQ(mirror_->stats().device_pages, 0u);
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(holds(memory, 1));
 }
 
 TEST_P(Migrate, Row16_MigrateShared) {
   Memory memory(4 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
-  fill(memory.data(), memory.bytes(), 1);
+  fill(memory, 1);
   EXPECT_EQ(mirror_->migrate_to_device(0, memory.data(), memory.bytes()).error, MirrorError::kNotMigratable);
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(holds(memory, 1));
 }
 
 TEST_P(Migrate, Row17_MigrateMixed) {
@@ -97,14 +94,13 @@ TEST_P(Migrate, Row17_MigrateMixed) {
 TEST_P(Migrate, Row18_MigrateMultiple) {
   Memory memory(32 * kPage);
   for (std::uint32_t round = 0; round < 10; ++round) {
-    fill(memory.data(), memory.bytes(), round);
-    ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-    EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), round));
+    ASSERT_TRUE(fill_on_device(memory, round));
+    EXPECT_TRUE(device_reads(memory, round));
     if (coherent()) {
       EXPECT_TRUE(mirror_->migrate_to_host(memory.data(), memory.bytes()).ok());
     }
-    EXPECT_TRUE(holds(memory.data(), memory.bytes(), round));
-    EXPECT_EQ(on_device(memory.data(), memory.bytes()), 0u);
+    EXPECT_TRUE(holds(memory, round));
+    EXPECT_EQ(on_device(memory), 0u);
   }
 }
 
@@ -136,10 +132,9 @@ TEST_P(Migrate, Row28_HmmGupTest) {
 }
 
 TEST_P(Migrate, Row30_MigrateAnonHugeEmpty) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
+  const HugeMemory memory;
   ::mprotect(memory.data(), memory.bytes(), PROT_READ);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(to_device(memory));
   std::vector<std::byte> got(memory.bytes(), std::byte{1});
   EXPECT_TRUE(mirror_->read(0, memory.data(), got).ok());
   EXPECT_EQ(got, std::vector<std::byte>(memory.bytes()));
@@ -147,34 +142,30 @@ TEST_P(Migrate, Row30_MigrateAnonHugeEmpty) {
 }
 
 TEST_P(Migrate, Row31_MigrateAnonHugeZero) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
+  const HugeMemory memory;
   ::mprotect(memory.data(), memory.bytes(), PROT_READ);
   EXPECT_EQ(*static_cast<volatile char*>(memory.data()), 0);  // the huge zero page
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(to_device(memory));
   for (std::size_t i = 0; i < memory.bytes(); i += 512) ASSERT_EQ(memory.data()[i], 0);
   ::mprotect(memory.data(), memory.bytes(), PROT_READ | PROT_WRITE);
-  fill(memory.data(), memory.bytes(), 1);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
+  fill(memory, 1);
+  EXPECT_TRUE(device_reads(memory, 1));
 }
 
 TEST_P(Migrate, Row32_MigrateAnonHugeFree) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
-  fill(memory.data(), memory.bytes(), 1);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  const HugeMemory memory;
+  ASSERT_TRUE(fill_on_device(memory, 1));
   ASSERT_EQ(::madvise(memory.data(), memory.bytes(), MADV_FREE), 0);
   EXPECT_EQ(mirror_->stats().device_pages, 0u);
-  fill(memory.data(), memory.bytes(), 2);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 2));
+  fill(memory, 2);
+  EXPECT_TRUE(device_reads(memory, 2));
 }
 
 TEST_P(Migrate, Row33_MigrateAnonHugeFault) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
-  fill(memory.data(), memory.bytes(), 1);
+  const HugeMemory memory;
+  fill(memory, 1);
   const bool huge = mirror_->snapshot(0, memory.data(), kPage)[0].huge;
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(to_device(memory));
   for (const PageView& view : mirror_->snapshot(0, memory.data(), memory.bytes())) {
     ASSERT_TRUE(view.on_device && view.write);
     if (!coherent()) {
@@ -182,7 +173,7 @@ TEST_P(Migrate, Row33_MigrateAnonHugeFault) {
     }
   }
   const auto faults = mirror_->stats().cpu_faults;
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(holds(memory, 1));
   if (coherent()) return;
   EXPECT_LT(mirror_->stats().cpu_faults - faults, 10u);  // it came home whole, whatever interrupts the touch
   EXPECT_EQ(mirror_->snapshot(0, memory.data(), kPage)[0].huge, huge);
@@ -191,10 +182,8 @@ TEST_P(Migrate, Row33_MigrateAnonHugeFault) {
 TEST_P(Migrate, Row34_MigratePartialUnmapFault) {
   for (const bool whole : {false, true}) {
     for (std::size_t hole = 0; hole < 3; ++hole) {
-      const Memory memory = huge_memory();
-      ::madvise(memory.data(), memory.bytes(), whole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-      fill(memory.data(), memory.bytes(), 1);
-      ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+      const HugeMemory memory(whole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+      ASSERT_TRUE(fill_on_device(memory, 1));
       constexpr std::size_t kThird = 170 * kPage;
       char* const from = memory.data() + hole * kThird;
       ASSERT_EQ(::munmap(from, kThird), 0);
@@ -245,28 +234,26 @@ TEST_P(Migrate, Row35_MigrateRemapFault) {
 }
 
 TEST_P(Migrate, Row36_MigrateAnonHugeErr) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
-  fill(memory.data(), memory.bytes(), 1);
+  const HugeMemory memory;
+  fill(memory, 1);
   mirror_->set_shortage(0, Mirror::Shortage::kHuge);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  ASSERT_TRUE(to_device(memory));
+  EXPECT_TRUE(device_reads(memory, 1));
+  EXPECT_TRUE(holds(memory, 1));
   EXPECT_TRUE(mirror_->migrate_to_host(memory.data(), memory.bytes()).ok());
   mirror_->set_shortage(0, Mirror::Shortage::kAll);
   EXPECT_EQ(mirror_->migrate_to_device(0, memory.data(), memory.bytes()).error, MirrorError::kNoMemory);
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(holds(memory, 1));
 }
 
 TEST_P(Migrate, Row37_MigrateAnonHugeZeroErr) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
+  const HugeMemory memory;
   EXPECT_EQ(*static_cast<volatile char*>(memory.data()), 0);
   mirror_->set_shortage(0, Mirror::Shortage::kHuge);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(to_device(memory));
   for (std::size_t i = 0; i < memory.bytes(); i += 512) ASSERT_EQ(memory.data()[i], 0);
-  fill(memory.data(), memory.bytes(), 1);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1));
+  fill(memory, 1);
+  EXPECT_TRUE(device_reads(memory, 1));
 }
 
 // The times are in bench/mirror; here it must be right at every size.
@@ -284,10 +271,7 @@ TEST_P(Migrate, Row38_BenchmarkThpMigration) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Migrate,
-                         testing::Combine(testing::Values(DeviceKind::kPrivate, DeviceKind::kCoherent),
-                                          testing::Bool()),
-                         parameters_name);
+INSTANTIATE_TEST_SUITE_P(Rows, Migrate, all_parameters(), parameters_name);
 
 }  // namespace
 }  // namespace ebb::mirror_test

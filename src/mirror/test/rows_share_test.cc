@@ -14,9 +14,8 @@ TEST_P(Share, Row06_AnonWriteChild) {
   if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
   for (const bool huge : {false, true}) {
     for (const bool migrated : {false, true}) {
-      const Memory memory = huge_memory();
+      const HugeMemory memory(huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
       const std::size_t bytes = huge ? kHuge : 16 * kPage;
-      ::madvise(memory.data(), kHuge, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
       fill(memory.data(), bytes, 1);
       if (migrated) {
         ASSERT_TRUE(to_device(memory.data(), bytes));
@@ -29,7 +28,7 @@ TEST_P(Share, Row06_AnonWriteChild) {
         if (!own->write(0, memory.data(), content).ok()) return 3;
         return holds(memory.data(), bytes, 2) ? 0 : 4;
       });
-      EXPECT_EQ(wait_for(child), 0) << huge << migrated;
+      EXPECT_EQ(end_of(child), 0) << huge << migrated;
       EXPECT_TRUE(holds(memory.data(), bytes, 1));
     }
   }
@@ -60,9 +59,8 @@ TEST_P(Share, Row22_Snapshot) {
 }
 
 TEST_P(Share, Row23_Compound) {
-  const Memory memory = huge_memory();
-  ::madvise(memory.data(), memory.bytes(), MADV_HUGEPAGE);
-  fill(memory.data(), memory.bytes(), 1);
+  const HugeMemory memory;
+  fill(memory, 1);
   const bool huge = mirror_->snapshot(0, memory.data(), kPage)[0].huge;
   if (!huge) GTEST_SKIP() << "the kernel gave no huge page";
   for (const PageView& view : mirror_->snapshot(0, memory.data(), memory.bytes())) {
@@ -76,14 +74,14 @@ TEST_P(Share, Row23_Compound) {
 
 TEST_P(Share, Row24_DoubleMap) {
   Memory memory(4 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
+  fill(memory, 1);
   ::mprotect(memory.data(), memory.bytes(), PROT_READ);
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1, 0));
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1, 1));
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes(), 1));
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1, 0));
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 1, 1));
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(device_reads(memory, 1, 0));
+  EXPECT_TRUE(device_reads(memory, 1, 1));
+  ASSERT_TRUE(to_device(memory, 1));
+  EXPECT_TRUE(device_reads(memory, 1, 0));
+  EXPECT_TRUE(device_reads(memory, 1, 1));
+  EXPECT_TRUE(holds(memory, 1));
 }
 
 TEST_P(Share, Row25_Exclusive) {
@@ -111,21 +109,21 @@ TEST_P(Share, Row25_Exclusive) {
 
 TEST_P(Share, Row26_ExclusiveMprotect) {
   Memory memory(4 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
+  fill(memory, 1);
   ASSERT_TRUE(mirror_->exclusive(0, memory.data(), memory.bytes()).ok());
   ::mprotect(memory.data(), memory.bytes(), PROT_READ);
   EXPECT_EQ(device_writes(memory.data(), memory.bytes(), 2).error, MirrorError::kPermission);
   std::uint64_t before = 0;
   EXPECT_EQ(mirror_->add(0, reinterpret_cast<std::uint64_t*>(memory.data()), 1, before).error,
             MirrorError::kPermission);
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 1));
+  EXPECT_TRUE(holds(memory, 1));
 }
 
 // Both sides of a fork count up; each starts from what there was at the fork.
 TEST_P(Share, Row27_ExclusiveCow) {
   if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
   Memory memory(16 * kPage);
-  fill(memory.data(), memory.bytes(), 5);
+  fill(memory, 5);
   ASSERT_TRUE(mirror_->exclusive(0, memory.data(), memory.bytes()).ok());
   const auto increment = [&] {
     auto* const words = reinterpret_cast<volatile std::uint32_t*>(memory.data());
@@ -133,43 +131,39 @@ TEST_P(Share, Row27_ExclusiveCow) {
   };
   const pid_t child = fork_child([&] {
     increment();
-    return holds(memory.data(), memory.bytes(), 6) ? 0 : 1;
+    return holds(memory, 6) ? 0 : 1;
   });
   increment();
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 6));
-  EXPECT_EQ(wait_for(child), 0);
+  EXPECT_TRUE(holds(memory, 6));
+  EXPECT_EQ(end_of(child), 0);
 }
 
 TEST_P(Share, Row29_HmmCowInDevice) {
   if (!can_fork()) GTEST_SKIP() << "the thread sanitizer holds its locks in fork";
   Memory memory(16 * kPage);
-  fill(memory.data(), memory.bytes(), 1);
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
+  ASSERT_TRUE(fill_on_device(memory, 1));
   int pipe_ends[2];
   ASSERT_EQ(::pipe(pipe_ends), 0);
   const pid_t child = fork_child([&] {
     char go = 0;
     ::close(pipe_ends[1]);
     if (::read(pipe_ends[0], &go, 1) != 1) return 1;
-    return holds(memory.data(), memory.bytes(), 1) ? 0 : 2;  // the parent has written by now
+    return holds(memory, 1) ? 0 : 2;  // the parent has written by now
   });
   ::close(pipe_ends[0]);
-  fill(memory.data(), memory.bytes(), 9);
+  fill(memory, 9);
   for (const PageView& view : mirror_->snapshot(0, memory.data(), memory.bytes())) {
     EXPECT_TRUE(view.write && !view.on_device);
   }
   EXPECT_EQ(::write(pipe_ends[1], "g", 1), 1);
   ::close(pipe_ends[1]);
-  EXPECT_EQ(wait_for(child), 0);
-  EXPECT_TRUE(holds(memory.data(), memory.bytes(), 9));
-  ASSERT_TRUE(to_device(memory.data(), memory.bytes()));
-  EXPECT_TRUE(device_reads(memory.data(), memory.bytes(), 9));
+  EXPECT_EQ(end_of(child), 0);
+  EXPECT_TRUE(holds(memory, 9));
+  ASSERT_TRUE(to_device(memory));
+  EXPECT_TRUE(device_reads(memory, 9));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Share,
-                         testing::Combine(testing::Values(DeviceKind::kPrivate, DeviceKind::kCoherent),
-                                          testing::Bool()),
-                         parameters_name);
+INSTANTIATE_TEST_SUITE_P(Rows, Share, all_parameters(), parameters_name);
 
 }  // namespace
 }  // namespace ebb::mirror_test

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <deque>
-#include <utility>
 
 #include "base/rng.h"
 #include "engine_fixture.h"
@@ -29,12 +28,10 @@ class Cleans final : public Policy {
 
 class CleanTest : public EngineFixture {
  protected:
-  void make_world(std::uint32_t frames, std::uint32_t extents, const Engine::Limits& limits = {4, 0, 0}) {
-    make(frames, extents);
+  std::unique_ptr<Policy> new_policy() override {
     auto policy = std::make_unique<Cleans>();
     cleans_ = policy.get();
-    policy_ = std::move(policy);
-    engine_ = std::make_unique<Engine>(*table_, *frames_, *extents_, *memory_, *policy_, limits);
+    return policy;
   }
   // Not one of the last four that were faulted for: these are pinned.
   void clean(std::uint32_t index) {
@@ -45,40 +42,32 @@ class CleanTest : public EngineFixture {
 };
 
 TEST_F(CleanTest, ItStaysAndThenLeavesWithoutAWrite) {
-  make_world(8, 16);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 16);
   clean(0);
   EXPECT_EQ(state(0), kEvicting);
   finish();
-  EXPECT_EQ(state(0), kResident);
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(here(0, 0));
   EXPECT_EQ(engine_->counters().evicted, 1u);
   evict(0, 9);
   finish();
   EXPECT_EQ(state(0), kOnFlash);
   EXPECT_EQ(engine_->counters().clean, 1u);  // and nothing was written
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(comes_back(0, 0));
 }
 
 TEST_F(CleanTest, WhatChangesAfterwardsIsWrittenAgain) {
-  make_world(8, 16);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 16);
   clean(0);
   finish();
   write(0, 77);
   evict(0, 9);
   finish();
   EXPECT_EQ(engine_->counters().clean, 0u);
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 77));
+  EXPECT_TRUE(comes_back(0, 77));
 }
 
 TEST_F(CleanTest, ATouchMeanwhileWaitsForTheWrite) {
-  make_world(8, 16);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 16);
   clean(0);
   take();
   engine_->want(BlockIndex(0));
@@ -92,8 +81,7 @@ TEST_F(CleanTest, ATouchMeanwhileWaitsForTheWrite) {
 }
 
 TEST_F(CleanTest, FreedMeanwhileItGivesUpFrameAndExtent) {
-  make_world(8, 16);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 16);
   clean(0);
   take();
   release(0);
@@ -103,19 +91,16 @@ TEST_F(CleanTest, FreedMeanwhileItGivesUpFrameAndExtent) {
 }
 
 TEST_F(CleanTest, AFailedWriteLosesNothing) {
-  make_world(8, 16);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 16);
   clean(0);
   take();
   complete(0, Status::kIoError);
   finish();
-  EXPECT_EQ(state(0), kResident);
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(here(0, 0));
 }
 
 TEST_F(CleanTest, ItGivesWayToWhatHasToLeave) {
-  make_world(8, 3);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 3);
   engine_->set_pinned_from(block(0).last_use);
   clean(0);
   EXPECT_EQ(state(0), kResident);  // in use
@@ -136,7 +121,7 @@ TEST_F(CleanTest, AtAnyTime) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
-    make_world(8, 24, {4, 1, 1});
+    make(8, 24, {4, 1, 1});
     std::map<std::uint32_t, std::uint32_t> content;
     for (int step = 0; step < 200; ++step) {
       const auto index = static_cast<std::uint32_t>(rng.below(16));

@@ -10,9 +10,7 @@ using enum BlockState;
 using EngineFaultsTest = EngineFixture;
 
 TEST_F(EngineFaultsTest, AFailedWriteIsTriedElsewhere) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   evict(0, 2);
   take();
   const ExtentIndex first = requests_.at(request_of(0)).extent;
@@ -21,16 +19,12 @@ TEST_F(EngineFaultsTest, AFailedWriteIsTriedElsewhere) {
   EXPECT_NE(requests_.at(request_of(0)).extent, first);
   finish();
   EXPECT_EQ(state(0), kOnFlash);
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(comes_back(0, 0));
   EXPECT_EQ(engine_->counters().io_errors, 1u);
 }
 
 TEST_F(EngineFaultsTest, AWriteThatKeepsFailingLeavesTheBlockInMemory) {
-  make(2, 16);
-  fill(0);
-  fill(1);
+  make_full(2, 16);
   memory_->pin(BlockIndex(1));
   evict(0, 2);
   for (int i = 0; i < 3; ++i) {
@@ -41,21 +35,15 @@ TEST_F(EngineFaultsTest, AWriteThatKeepsFailingLeavesTheBlockInMemory) {
   // Tried three times, it came back; as somebody still waits, it is tried again, until flash is taken to be broken.
   while (take() > 0) complete(0, Status::kIoError);
   EXPECT_TRUE(engine_->flash_failing());
-  EXPECT_EQ(state(0), kResident);
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(here(0, 0));
   EXPECT_EQ(engine_->starved(), BlockIndex(2));
   EXPECT_EQ(extents_->used(), 0u);
   EXPECT_EQ(engine_->counters().lost, 0u);
 }
 
 TEST_F(EngineFaultsTest, AFailedWriteInPlaceDropsTheSpoiltCopy) {
-  make(2, 16);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
-  fault(0);
-  finish();
+  make_with_one_away(16);
+  fetch(0);
   write(0, 77);
   block(0).last_use = 0;
   const ExtentIndex spoilt = block(0).extent;
@@ -64,19 +52,12 @@ TEST_F(EngineFaultsTest, AFailedWriteInPlaceDropsTheSpoiltCopy) {
   complete(request_of(0), Status::kIoError);
   finish();
   EXPECT_NE(block(0).extent, spoilt);
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 77));
+  EXPECT_TRUE(comes_back(0, 77));
 }
 
 TEST_F(EngineFaultsTest, AFailedWriteBesideASharedCopyDropsTheOutdatedOne) {
-  make(2, 16);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
-  fault(0);
-  finish();
+  make_with_one_away(16);
+  fetch(0);
   const ExtentIndex kept = block(0).extent;
   extents_->retain(kept);  // a snapshot
   write(0, 77);
@@ -93,13 +74,8 @@ TEST_F(EngineFaultsTest, AFailedWriteBesideASharedCopyDropsTheOutdatedOne) {
 }
 
 TEST_F(EngineFaultsTest, WhatStaysAtAFreezeLeavesNoOutdatedCopy) {
-  make(2, 16);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
-  fault(0);
-  finish();
+  make_with_one_away(16);
+  fetch(0);
   write(0, 77);
   memory_->pin(BlockIndex(0));
   std::vector<BlockIndex> stay;
@@ -113,11 +89,9 @@ TEST_F(EngineFaultsTest, WhatStaysAtAFreezeLeavesNoOutdatedCopy) {
 }
 
 TEST_F(EngineFaultsTest, ARescueWhoseWriteFailsKeepsTheData) {
-  make(8, 8);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 8);
   retain(9);
-  engine_->want(BlockIndex(9));
-  pump();
+  want(9);
   take();
   ASSERT_EQ(state(0), kEvicting);
   engine_->want(BlockIndex(0));
@@ -129,11 +103,7 @@ TEST_F(EngineFaultsTest, ARescueWhoseWriteFailsKeepsTheData) {
 }
 
 TEST_F(EngineFaultsTest, FullFlashStopsEvictionAndSpareCopiesGiveWay) {
-  make(2, 1);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();  // block 0 has the only extent
+  make_with_one_away(1);  // block 0 has the only extent
   EXPECT_EQ(state(2), kResident);
   fault(0);
   EXPECT_TRUE(engine_->flash_full());
@@ -144,33 +114,25 @@ TEST_F(EngineFaultsTest, FullFlashStopsEvictionAndSpareCopiesGiveWay) {
   EXPECT_EQ(state(0), kResident);
   EXPECT_FALSE(engine_->flash_full());
   // Block 0 is in memory and on flash: its copy gives way to whoever must leave.
-  retain(1);
-  fault(1);
-  finish();
+  fill(1);
   EXPECT_EQ(state(1), kResident);
 }
 
 TEST_F(EngineFaultsTest, AnArrivalEndsAFullFlash) {
   make(3, 2);
-  for (std::uint32_t i = 0; i < 5; ++i) fill(i);
+  fill_first(5);
   ASSERT_EQ(extents_->free(), 0u);
   release(4);
   fault(0);  // into the frame of block 4: its copy becomes a spare one
   finish();
   ASSERT_EQ(state(0), kResident);
   memory_->pin(BlockIndex(0));
-  retain(5);
-  fault(5);
-  finish();
+  fill(5);
   EXPECT_EQ(state(5), kResident);
 }
 
 TEST_F(EngineFaultsTest, MoreExtentsEndAFullFlash) {
-  make(2, 1);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
+  make_with_one_away(1);
   fault(0);
   EXPECT_TRUE(engine_->flash_full());
   // As the driver does: it cannot make more here, but says so.
@@ -183,11 +145,7 @@ TEST_F(EngineFaultsTest, MoreExtentsEndAFullFlash) {
 
 TEST_F(EngineFaultsTest, ReadErrorsThatPassAreTriedAgain) {
   for (const Status status : {Status::kIoError, Status::kCorrupt}) {
-    make(2, 4);
-    fill(0);
-    fill(1);
-    evict(0, 2);
-    finish();
+    make_with_one_away(4);
     release(1);
     fault(0);
     for (int i = 0; i < 2; ++i) {
@@ -202,16 +160,11 @@ TEST_F(EngineFaultsTest, ReadErrorsThatPassAreTriedAgain) {
 }
 
 TEST_F(EngineFaultsTest, WhatCannotBeReadIsLostLoudlyAndNeverAttached) {
-  make(2, 4);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
+  make_with_one_away(4);
   release(1);
   const ExtentIndex extent = block(0).extent;
   stored_.at(extent.value())[7] ^= std::byte{4};
-  fault(0);
-  finish();
+  fetch(0);
   EXPECT_EQ(state(0), kLost);
   EXPECT_TRUE(memory_->failed(BlockIndex(0)));
   EXPECT_FALSE(memory_->present(BlockIndex(0)));
@@ -230,15 +183,10 @@ TEST_F(EngineFaultsTest, WhatCannotBeReadIsLostLoudlyAndNeverAttached) {
 }
 
 TEST_F(EngineFaultsTest, ALaunchDoesNotWaitForALostBlock) {
-  make(2, 4);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
+  make_with_one_away(4);
   release(1);
   stored_.at(block(0).extent.value())[0] ^= std::byte{1};
-  engine_->want(BlockIndex(0));
-  pump();
+  want(0);
   EXPECT_TRUE(engine_->pending(BlockIndex(0)));
   finish();
   EXPECT_FALSE(engine_->pending(BlockIndex(0)));
@@ -248,7 +196,7 @@ TEST_F(EngineFaultsTest, ALaunchDoesNotWaitForALostBlock) {
 TEST_F(EngineFaultsTest, TransfersAllTakenByEvictionsLeaveNoneForTheFetch) {
   // A frame comes free of a dead block while every transfer has just become an eviction.
   make(4, 32, {2, 0, 0});
-  for (std::uint32_t i = 0; i < 12; ++i) fill(i);
+  fill_first(12);
   plan_.busy = {1, 2};
   for (std::uint32_t round = 0; round < 200; ++round) {
     const std::uint32_t index = round % 12;

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "base/digest.h"
@@ -24,8 +23,7 @@ class EngineFixture : public ::testing::Test {
   static constexpr std::uint32_t kBlocks = 64;
 
   // A fresh world.
-  void make(std::uint32_t frames, std::uint32_t extents, const Engine::Limits& limits = {4, 0, 0},
-            std::string_view policy = "window") {
+  void make(std::uint32_t frames, std::uint32_t extents, const Engine::Limits& limits = {4, 0, 0}) {
     engine_.reset();
     requests_.clear();
     stored_.clear();
@@ -34,8 +32,20 @@ class EngineFixture : public ::testing::Test {
     frames_ = std::make_unique<FramePool>(*memory_, frames);
     extents_ = std::make_unique<ExtentPool>(extents);
     extents_->set_capacity(extents);
-    policy_ = make_policy(policy);
+    policy_ = new_policy();
     engine_ = std::make_unique<Engine>(*table_, *frames_, *extents_, *memory_, *policy_, limits);
+  }
+  virtual std::unique_ptr<Policy> new_policy() { return make_policy("window"); }
+  // One with a block in each frame.
+  void make_full(std::uint32_t frames, std::uint32_t extents) {
+    make(frames, extents);
+    fill_first(frames);
+  }
+  // One with two frames: block 0 is on flash, blocks 1 and 2 are in memory.
+  void make_with_one_away(std::uint32_t extents) {
+    make_full(2, extents);
+    evict(0, 2);
+    finish();
   }
 
   BlockState state(std::uint32_t block) const { return (*table_)[BlockIndex(block)].state; }
@@ -51,6 +61,10 @@ class EngineFixture : public ::testing::Test {
     memory_->await(BlockIndex(index));
     use(index);
     engine_->fault(BlockIndex(index));
+    pump();
+  }
+  void want(std::uint32_t index) {
+    engine_->want(BlockIndex(index));
     pump();
   }
   void pump() {
@@ -93,14 +107,25 @@ class EngineFixture : public ::testing::Test {
   void finish() {
     while (take() > 0 || !requests_.empty()) complete();
   }
+  void fetch(std::uint32_t index) {
+    fault(index);
+    finish();
+  }
+  // Whether a touch gets what was written.
+  bool comes_back(std::uint32_t index, std::uint32_t value) {
+    fetch(index);
+    return here(index, value);
+  }
 
   // A block with content of its own, resident.
   void fill(std::uint32_t index) {
     if (block(index).live == 0) retain(index);
-    fault(index);
-    finish();
+    fetch(index);
     ASSERT_EQ(state(index), BlockState::kResident);
     write(index, index);
+  }
+  void fill_first(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) fill(i);
   }
   void write(std::uint32_t index, std::uint32_t value) {
     for (std::byte& byte : memory_->bytes(BlockIndex(index))) byte = static_cast<std::byte>(value + 1);
@@ -109,6 +134,9 @@ class EngineFixture : public ::testing::Test {
     const auto bytes = memory_->bytes(BlockIndex(index));
     const auto expected = static_cast<std::byte>(value + 1);
     return std::all_of(bytes.begin(), bytes.end(), [&](std::byte byte) { return byte == expected; });
+  }
+  bool here(std::uint32_t index, std::uint32_t value) {
+    return state(index) == BlockState::kResident && holds(index, value);
   }
   // Has a block leave for flash: another one, `instead`, is faulted for.
   void evict(std::uint32_t index, std::uint32_t instead) {

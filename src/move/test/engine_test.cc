@@ -22,11 +22,10 @@ TEST_F(EngineTest, FramesComeAsBlocksAreTouched) {
 
 TEST_F(EngineTest, TheLeastRecentlyUsedLeavesAndComesBackWhole) {
   make(4, 8);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  fill_first(8);
   for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(state(i), kOnFlash) << i;
   for (std::uint32_t i = 0; i < 8; ++i) {
-    fault(i);
-    finish();
+    fetch(i);
     ASSERT_EQ(state(i), kResident);
     EXPECT_TRUE(holds(i, i)) << i;
   }
@@ -34,27 +33,22 @@ TEST_F(EngineTest, TheLeastRecentlyUsedLeavesAndComesBackWhole) {
 }
 
 TEST_F(EngineTest, ARescueBeforeSubmissionIsAtOnce) {
-  make(8, 8);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 8);
   retain(9);
-  engine_->want(BlockIndex(9));
-  pump();
+  want(9);
   ASSERT_EQ(state(0), kEvicting);
   ASSERT_TRUE(engine_->has_requests());
   engine_->want(BlockIndex(0));  // nobody has seen the write yet
-  EXPECT_EQ(state(0), kResident);
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(here(0, 0));
   EXPECT_EQ(extents_->used(), engine_->in_flight());
   EXPECT_EQ(engine_->counters().rescues, 1u);
   engine_->validate();
 }
 
 TEST_F(EngineTest, ARescueAfterSubmissionWaitsForTheWriteAndKeepsTheCopy) {
-  make(8, 8);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 8);
   retain(9);
-  engine_->want(BlockIndex(9));
-  pump();
+  want(9);
   take();
   ASSERT_EQ(state(0), kEvicting);
   engine_->want(BlockIndex(0));
@@ -62,8 +56,7 @@ TEST_F(EngineTest, ARescueAfterSubmissionWaitsForTheWriteAndKeepsTheCopy) {
   EXPECT_TRUE(engine_->pending(BlockIndex(0)));
   use(0);
   complete(request_of(0));
-  EXPECT_EQ(state(0), kResident);
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(here(0, 0));
   EXPECT_TRUE(block(0).extent.valid());  // what was written need not be written again
   EXPECT_EQ(engine_->counters().rescues, 1u);
   finish();
@@ -71,8 +64,7 @@ TEST_F(EngineTest, ARescueAfterSubmissionWaitsForTheWriteAndKeepsTheCopy) {
 }
 
 TEST_F(EngineTest, AFaultDoesNotTakeBackAFrameThatSomebodyWaitsFor) {
-  make(8, 16);
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  make_full(8, 16);
   evict(0, 9);
   fault(0);  // its frame is on its way to block 9
   take();
@@ -80,54 +72,35 @@ TEST_F(EngineTest, AFaultDoesNotTakeBackAFrameThatSomebodyWaitsFor) {
   EXPECT_EQ(state(9), kResident);
   EXPECT_NE(state(0), kResident);
   finish();
-  EXPECT_EQ(state(0), kResident);
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(here(0, 0));
   EXPECT_EQ(memory_->waiting(), 0u);
 }
 
 TEST_F(EngineTest, ACleanBlockIsNotWrittenAgain) {
-  make(2, 4);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
-  fault(0);
-  finish();
+  make_with_one_away(4);
+  fetch(0);
   const std::uint64_t evicted = engine_->counters().evicted;
   block(0).last_use = 0;
-  fault(1);
-  finish();
+  fetch(1);
   EXPECT_EQ(state(0), kOnFlash);
   EXPECT_GE(engine_->counters().clean, 1u);
   EXPECT_LE(engine_->counters().evicted, evicted + 1);  // block 2 at most
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(comes_back(0, 0));
 }
 
 TEST_F(EngineTest, AWriteReplacesTheCopyInPlace) {
-  make(2, 4);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
+  make_with_one_away(4);
   const ExtentIndex extent = block(0).extent;
-  fault(0);
-  finish();
+  fetch(0);
   write(0, 77);
   block(0).last_use = 0;
-  fault(1);
-  finish();
+  fetch(1);
   EXPECT_EQ(block(0).extent, extent);
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 77));
+  EXPECT_TRUE(comes_back(0, 77));
 }
 
 TEST_F(EngineTest, ASnapshotKeepsItsCopies) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   std::vector<BlockIndex> stay;
   engine_->freeze(stay);
   EXPECT_TRUE(stay.empty());
@@ -153,16 +126,12 @@ TEST_F(EngineTest, ASnapshotKeepsItsCopies) {
   EXPECT_NE(block(0).extent, kept);
   EXPECT_EQ(stored_.at(kept.value())[0], std::byte{1});  // as it was
   extents_->release(kept);
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 77));
+  EXPECT_TRUE(comes_back(0, 77));
 }
 
 TEST_F(EngineTest, FreeingABlockOnItsWayOutFreesFrameAndExtent) {
   for (const bool submitted : {false, true}) {
-    make(2, 4);
-    fill(0);
-    fill(1);
+    make_full(2, 4);
     evict(0, 2);
     if (submitted) take();
     release(0);
@@ -178,15 +147,10 @@ TEST_F(EngineTest, FreeingABlockOnItsWayOutFreesFrameAndExtent) {
 
 TEST_F(EngineTest, FreeingABlockOnItsWayInFreesFrameAndExtent) {
   for (const bool submitted : {false, true}) {
-    make(2, 4);
-    fill(0);
-    fill(1);
-    evict(0, 2);
-    finish();
+    make_with_one_away(4);
     release(1);
     retain(1);
-    engine_->want(BlockIndex(0));
-    pump();
+    want(0);
     ASSERT_EQ(state(0), kFetching);
     if (submitted) take();
     release(0);
@@ -201,9 +165,7 @@ TEST_F(EngineTest, FreeingABlockOnItsWayInFreesFrameAndExtent) {
 }
 
 TEST_F(EngineTest, DeadBlocksLeaveFirstAndUnwritten) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   release(1);
   EXPECT_EQ(engine_->dead_resident(), 1u);
   fill(2);
@@ -223,27 +185,21 @@ TEST_F(EngineTest, ADeadBlockThatIsAllocatedAgainKeepsItsFrame) {
 }
 
 TEST_F(EngineTest, RunningLaunchesKeepTheirBlocksUnlessSomebodyFaults) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   engine_->set_pinned_from(1);
   retain(2);
-  engine_->want(BlockIndex(2));
-  pump();
+  want(2);
   finish();
   EXPECT_EQ(state(0), kResident);
   EXPECT_EQ(state(1), kResident);
   EXPECT_FALSE(engine_->pending(BlockIndex(2)));  // nothing can leave: it will have to fault
-  fault(2);
-  finish();
+  fetch(2);
   EXPECT_EQ(state(2), kResident);
   EXPECT_EQ(state(0), kOnFlash);
 }
 
 TEST_F(EngineTest, PinnedBlocksStayAlsoWhenSomebodyFaults) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   engine_->pin(BlockIndex(0));
   fill(2);
   fill(3);
@@ -257,8 +213,7 @@ TEST_F(EngineTest, PinnedBlocksStayAlsoWhenSomebodyFaults) {
 }
 
 TEST_F(EngineTest, BusyBlocksDoNotHideThoseThatCanLeave) {
-  make(40, 40);
-  for (std::uint32_t i = 0; i < 40; ++i) fill(i);
+  make_full(40, 40);
   for (std::uint32_t i = 0; i < 30; ++i) memory_->pin(BlockIndex(i));
   fill(50);
   EXPECT_EQ(state(50), kResident);
@@ -267,9 +222,7 @@ TEST_F(EngineTest, BusyBlocksDoNotHideThoseThatCanLeave) {
 }
 
 TEST_F(EngineTest, WhenNothingCanLeaveAFaultStarvesUntilItIsGivenUp) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   memory_->pin(BlockIndex(0));
   memory_->pin(BlockIndex(1));
   retain(2);
@@ -282,15 +235,12 @@ TEST_F(EngineTest, WhenNothingCanLeaveAFaultStarvesUntilItIsGivenUp) {
   EXPECT_FALSE(engine_->starved().valid());
   EXPECT_TRUE(engine_->idle());
   memory_->unpin_all();
-  fault(2);
-  finish();
+  fetch(2);
   EXPECT_EQ(state(2), kResident);
 }
 
 TEST_F(EngineTest, AStarvingFaultIsServedWhenPagesAreLetGo) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   memory_->pin(BlockIndex(0));
   memory_->pin(BlockIndex(1));
   retain(2);
@@ -303,7 +253,7 @@ TEST_F(EngineTest, AStarvingFaultIsServedWhenPagesAreLetGo) {
 
 TEST_F(EngineTest, MoreThanMayBeInFlightWaitsItsTurn) {
   make(8, 32, {2, 0, 0});
-  for (std::uint32_t i = 0; i < 16; ++i) fill(i);
+  fill_first(16);
   for (std::uint32_t i = 0; i < 4; ++i) {
     use(i);
     engine_->want(BlockIndex(i));
@@ -316,7 +266,7 @@ TEST_F(EngineTest, MoreThanMayBeInFlightWaitsItsTurn) {
 
 TEST_F(EngineTest, TheReserveIsRestoredWithoutBeingAsked) {
   make(8, 32, {4, 2, 0});
-  for (std::uint32_t i = 0; i < 8; ++i) fill(i);
+  fill_first(8);
   pump();
   finish();
   EXPECT_GE(frames_->free() + frames_->room(), 2u);
@@ -324,38 +274,27 @@ TEST_F(EngineTest, TheReserveIsRestoredWithoutBeingAsked) {
 
 TEST_F(EngineTest, NeighboursOfAFaultAreReadAhead) {
   make(8, 32, {8, 0, 3});
-  for (std::uint32_t i = 0; i < 16; ++i) fill(i);
+  fill_first(16);
   for (std::uint32_t i = 8; i < 16; ++i) release(i);
-  fault(0);
-  finish();
+  fetch(0);
   for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(state(i), kResident) << i;
   EXPECT_EQ(state(4), kOnFlash);
 }
 
 TEST_F(EngineTest, AHeldBlockBecomesReadyAndItsTouchAttachesIt) {
-  make(2, 4);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
+  make_with_one_away(4);
   release(1);
-  engine_->want(BlockIndex(0));
-  pump();
+  want(0);
   engine_->hold(BlockIndex(0));
   finish();
   ASSERT_EQ(state(0), kReady);
   EXPECT_FALSE(memory_->present(BlockIndex(0)));
   fault(0);
-  EXPECT_EQ(state(0), kResident);
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(here(0, 0));
 }
 
 TEST_F(EngineTest, ABlockThatSomebodyWaitsForIsNotHeldBack) {
-  make(2, 4);
-  fill(0);
-  fill(1);
-  evict(0, 2);
-  finish();
+  make_with_one_away(4);
   release(1);
   fault(0);
   engine_->hold(BlockIndex(0));
@@ -365,19 +304,13 @@ TEST_F(EngineTest, ABlockThatSomebodyWaitsForIsNotHeldBack) {
 }
 
 TEST_F(EngineTest, HeldBlocksLeaveWhenNothingElseCan) {
-  make(2, 4);
-  fill(0);
-  fill(1);
+  make_full(2, 4);
   engine_->hold(BlockIndex(0));
   engine_->hold(BlockIndex(1));
   ASSERT_EQ(table_->count(kReady), 2u);
-  retain(2);
-  fault(2);
-  finish();
+  fill(2);
   EXPECT_EQ(state(2), kResident);
-  fault(0);
-  finish();
-  EXPECT_TRUE(holds(0, 0));
+  EXPECT_TRUE(comes_back(0, 0));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/cuda/cuda_fixed.h"
-#include "drivers/linux/flash_file.h"
-#include "drivers/linux/machine_memory.h"
+#include "drivers/linux/flash/flash_file.h"
+#include "drivers/linux/system/machine_memory.h"
 #include "rivals/policies.h"
 #include "runtime/device/fixed_runtime.h"
 #include "runtime/device/gpu_runtime.h"

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/test/in_a_child.h"
 #include "ebb/runtime.h"
 
 namespace ebb {
@@ -441,20 +441,17 @@ TEST_P(Adopt, AForkedChildSeesTheMomentOfTheFork) {
   runtime_->adopt(memory.span());
   std::array<int, 2> go{};
   ASSERT_EQ(::pipe(go.data()), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
+  const auto in_child = [&] {
     char byte = 0;
-    if (::read(go[0], &byte, 1) != 1) ::_exit(3);
-    if (memory.check(6) != memory.pages()) ::_exit(1);
+    if (::read(go[0], &byte, 1) != 1) return 3;
+    if (memory.check(6) != memory.pages()) return 1;
     memory.fill(100);
-    ::_exit(memory.check(100) == memory.pages() ? 0 : 2);
-  }
-  memory.fill(50);
-  ASSERT_EQ(::write(go[1], "x", 1), 1);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return memory.check(100) == memory.pages() ? 0 : 2;
+  };
+  expect_end(in_a_child(60, in_child, [&] {
+    memory.fill(50);
+    EXPECT_EQ(::write(go[1], "x", 1), 1);
+  }));
   EXPECT_EQ(memory.check(50), memory.pages());
   ::close(go[0]);
   ::close(go[1]);

@@ -88,12 +88,10 @@ class Fork : public testing::TestWithParam<Parameters> {
 #endif
   }
   static void run(const std::function<int(World&)>& body) {
-    const int ended = in_a_child(kSecondsMax, [&] {
+    expect_end(in_a_child(kSecondsMax, [&] {
       World world(GetParam());
       return body(world);
-    });
-    if (ended == kSkip) GTEST_SKIP() << "not to be had on this machine";
-    EXPECT_EQ(ended, 0);
+    }));
   }
 };
 
@@ -101,17 +99,11 @@ class Fork : public testing::TestWithParam<Parameters> {
 template <typename Run>
 int fork_and(
     Run run, const std::function<void()>& meanwhile = [] {}) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(kSecondsMax);
+  const auto in_child = [&] {
     ::signal(SIGBUS, SIG_DFL);  // a sanitizer may have a handler
-    ::_exit(run());
-  }
-  if (child < 0) return kSkip;
-  meanwhile();
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+    return run();
+  };
+  return in_a_child(kSecondsMax, in_child, meanwhile);
 }
 
 bool failed_loudly(int ended) {
@@ -200,9 +192,7 @@ TEST_P(Fork, ManyChildrenAtOnceAndAfterOneAnother) {
       for (std::size_t i = 0; i < kTensors; ++i) world.fill(i, generation + 1);
     }
     for (const pid_t child : children) {
-      int status = -1;
-      ::waitpid(child, &status, 0);
-      if (status != 0) return 1;
+      if (end_of(child) != 0) return 1;
     }
     return world.all_hold(4) ? 0 : 2;
   });
@@ -331,7 +321,7 @@ std::function<void()> g_prepare;
 
 // As OpenBLAS does, which joins its workers before a fork: one of them may wait for a fault.
 TEST_P(Fork, ThreadsThatOthersWaitForBeforeAForkAreServed) {
-  const int ended = in_a_child(kSecondsMax, [] {
+  expect_end(in_a_child(kSecondsMax, [] {
     ::pthread_atfork([] { g_prepare(); }, nullptr, nullptr);
     g_prepare = [] {};
     World world(GetParam());
@@ -344,9 +334,7 @@ TEST_P(Fork, ThreadsThatOthersWaitForBeforeAForkAreServed) {
     };
     const int result = fork_and([&] { return world.all_hold(1) ? 0 : kWrong; });
     return result != 0 ? result : wrong.load();
-  });
-  if (ended == kSkip) GTEST_SKIP() << "not to be had on this machine";
-  EXPECT_EQ(ended, 0);
+  }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Fork,

@@ -1,7 +1,5 @@
 // The cache of freed ranges in a real runtime: what a program gets from it, and what it must never notice.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/test/in_a_child.h"
 #include "ebb/runtime.h"
 
 namespace ebb {
@@ -150,20 +149,15 @@ TEST_F(ManagedCache, AForkedChildSeesWhatItsParentHas) {
   fill(kept, kMiB, 3);
   runtime_->deallocate(runtime_->allocate(2 * kMiB));
   EXPECT_EQ(runtime_->stats().cached_bytes, 2 * kMiB);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  expect_end(in_a_child(60, [&] {
     check(kept, kMiB, 3);
     void* const own = runtime_->allocate(2 * kMiB);
     fill(own, 2 * kMiB, 4);
     check(own, 2 * kMiB, 4);
     runtime_->deallocate(own);
     runtime_->deallocate(kept);
-    ::_exit(0);
-  }
-  ASSERT_GT(child, 0);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return 0;
+  }));
   EXPECT_EQ(runtime_->stats().cached_bytes, 0u);
   check(kept, kMiB, 3);
   runtime_->deallocate(kept);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "drivers/linux/process/reservation.h"
 
 namespace ebb {
 
@@ -27,8 +28,6 @@ struct AdoptedBlock {
 
 class AdoptedBlocks {
  public:
-  static constexpr std::size_t kPageBytes = 4096;
-
   explicit AdoptedBlocks(std::size_t block_bytes) : block_bytes_(block_bytes) {}
 
   struct Span {

@@ -32,7 +32,7 @@ void AdoptedMemory::apply_changes() {
 // Lock held before the first event is read: whoever caused it may go on from then.
 void AdoptedMemory::read_messages() {
   uffd_msg message;
-  while (::read(fd_.get(), &message, sizeof message) == static_cast<ssize_t>(sizeof message)) {
+  while (userfault_.read(message)) {
     switch (message.event) {
       case UFFD_EVENT_PAGEFAULT: touched(message.arg.pagefault.address); break;
       case UFFD_EVENT_UNMAP: unmapped(message.arg.remove.start, message.arg.remove.end); break;
@@ -51,8 +51,8 @@ void AdoptedMemory::touched(std::uintptr_t address) {
     // Mapped by what an owner did to adopted memory, and nobody's: new memory, or what cannot be had.
     const bool stray = is_stray(page);
     if (stray) own::mprotect(pointer(page), kPageBytes, PROT_NONE);
-    if (stray || userfault::zero(fd_.get(), pointer(page), kPageBytes).error != 0) {
-      userfault::wake(fd_.get(), pointer(page), kPageBytes);
+    if (stray || userfault_.zero(pointer(page), kPageBytes).error != 0) {
+      userfault_.wake(pointer(page), kPageBytes);
     }
     return;
   }
@@ -61,28 +61,24 @@ void AdoptedMemory::touched(std::uintptr_t address) {
   const auto stash = std::span(stash_).first(stash_count_);
   const bool stashed = std::find(stash.begin(), stash.end(), block) != stash.end();
   if ((!known && fault_count_ == kFaultsMax) || (!stashed && stash_count_ == kFaultsMax)) {
-    userfault::wake(fd_.get(), pointer(page), kPageBytes);
+    userfault_.wake(pointer(page), kPageBytes);
     return;
   }
   if (!known) faults_[fault_count_++] = page;
   if (stashed) return;
   stash_[stash_count_++] = block;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto put = ::write(stash_fd_.get(), &one, sizeof one);
+  ring(stash_fd_.get());
 }
 
 std::size_t AdoptedMemory::take_faults(std::span<BlockIndex> blocks) {
   const Lock lock(mutex_);
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto got = ::read(stash_fd_.get(), &count, sizeof count);
   read_messages();
   const std::size_t taken = std::min(blocks.size(), stash_count_);
   std::copy_n(stash_.begin(), taken, blocks.begin());
   std::copy(stash_.begin() + taken, stash_.begin() + stash_count_, stash_.begin());
   stash_count_ -= taken;
-  count = 1;
-  [[maybe_unused]] const auto rest =
-      stash_count_ > 0 ? ::write(stash_fd_.get(), &count, sizeof count) : ::read(stash_fd_.get(), &count, sizeof count);
+  silence(stash_fd_.get());
+  if (stash_count_ > 0) ring(stash_fd_.get());
   return taken;
 }
 
@@ -120,10 +116,10 @@ void AdoptedMemory::moved(std::uintptr_t from, std::uintptr_t to, std::size_t by
     if (!block.present || in_transit_ == index) {
       const std::uintptr_t begin = block.address + first * kPageBytes - from + to;
       add_stray({begin, begin + (last - first) * kPageBytes});
-      static constexpr char kText[] =
+      write_all(
+          STDERR_FILENO,
           "ebb: mremap has torn a block of adopted memory apart: what was on flash of the part that moved is lost, "
-          "and a touch of it fails with SIGSEGV. Release memory before a part of it is moved.\n";
-      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+          "and a touch of it fails with SIGSEGV. Release memory before a part of it is moved.\n");
     }
     blocks_.set_gone(index, first, last);
     changed_ = true;
@@ -173,16 +169,16 @@ void AdoptedMemory::inherit(BlockIndex index, bool inherited) {
 void AdoptedMemory::before_fork() {
   Lock lock(mutex_);
   read_messages();
-  for (int tries = 0; !userfault::quiet(fd_.get());) give_way(lock, tries);
+  for (Patience patience(kTriesMax); !userfault_.quiet();) give_way(lock, patience);
   static_cast<void>(lock.release());  // until after the fork
 }
 
 Status AdoptedMemory::enter_child(Userfault& faults) {
-  const bool first = fd_.valid();  // not a child's child
+  const bool first = userfault_.fd() >= 0;  // not a child's child
   // The parent's descriptor and gate are the parent's.
   gate_.forget();
-  fd_.reset();
-  touched_fd_ = faults.fd();
+  userfault_.close();
+  touched_ = &faults;
   stash_fd_.reset();
   fault_count_ = stash_count_ = 0;
   for (const auto& span : blocks_.spans()) {
@@ -207,7 +203,7 @@ Status AdoptedMemory::enter_child(Userfault& faults) {
         if (mapped == MAP_FAILED && (!taken || own::mprotect(address, end - at, PROT_NONE) != 0)) {
           return Status::kNoMemory;
         }
-        if (faults.watch(address, end - at) != Status::kOk) return Status::kUnsupported;
+        if (faults.watch(address, end - at) != 0) return Status::kUnsupported;
         if (own::mprotect(address, end - at, PROT_READ | PROT_WRITE) != 0) return Status::kNoMemory;
       }
       block.failed = false;
@@ -224,7 +220,8 @@ bool AdoptedMemory::place(Userfault& faults, BlockIndex index, std::span<const s
     if (blocks_.gone(index, page)) continue;
     std::byte* const to = pointer(block.address + page * kPageBytes);
     const bool zeros = content.empty() || blocks_.empty(index, page);
-    const Status done = zeros ? faults.zero(to, kPageBytes) : faults.copy(to, &content[page * kPageBytes], kPageBytes);
+    const Status done =
+        zeros ? faults.zero_all(to, kPageBytes) : faults.copy_all(to, &content[page * kPageBytes], kPageBytes);
     if (done != Status::kOk) status = done;
   }
   faults.wake(pointer(block.address), block_bytes_);

@@ -1,10 +1,7 @@
 // AdoptedMemory: moving blocks. What owners do to them: adopted_changes.cc.
 #include "drivers/linux/adopt/adopted_memory.h"
 
-#include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,13 +12,10 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "drivers/linux/calls/own_mapping.h"
-#include "drivers/linux/machine_memory.h"
+#include "drivers/linux/system/machine_memory.h"
 
 namespace ebb {
 namespace {
-
-constexpr int kPauseUs = 20;
-constexpr int kTriesMax = 1'500'000;  // half a minute of pauses: a bug, not a delay
 
 std::byte* pointer(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
@@ -41,16 +35,12 @@ std::string refusal(const Mapping& mapping, std::uintptr_t stack) {
 
 Status AdoptedMemory::make(std::size_t block_bytes, const Userfault& home, std::unique_ptr<AdoptedMemory>& memory) {
   std::unique_ptr<AdoptedMemory> made(new AdoptedMemory(block_bytes, home));
-  userfault::Wanted wanted;
-  wanted.user_mode_only = home.rung() == Userfault::Rung::kUserModeOnly;
-  wanted.events = true;
-  userfault::Offered offered;
-  if (userfault::open(wanted, made->fd_, offered) != 0 || !offered.move) return Status::kUnsupported;
-  made->touched_fd_ = made->fd_.get();
-  made->stash_fd_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const Userfault::Wanted wanted{.user_mode_only = home.rung() == Userfault::Rung::kUserModeOnly, .events = true};
+  if (Userfault::open(wanted, made->userfault_) != 0 || !made->userfault_.can_move()) return Status::kUnsupported;
+  made->stash_fd_ = open_bell();
   if (!made->stash_fd_.valid()) return Status::kNoMemory;
   if (const Status status = ProcessMap::open(made->map_); status != Status::kOk) return status;
-  if (const Status status = Gate::make(made->fd_.get(), made->gate_); status != Status::kOk) return status;
+  if (const Status status = Gate::make(made->userfault_, made->gate_); status != Status::kOk) return status;
   memory = std::move(made);
   return Status::kOk;
 }
@@ -119,9 +109,6 @@ Status AdoptedMemory::populate(BlockIndex block) {
     const Lock lock(mutex_);
     address = blocks_.find(block)->address;
   }
-#ifndef MADV_POPULATE_WRITE
-  constexpr int MADV_POPULATE_WRITE = 23;
-#endif
   for (int tries = 0; own::madvise(pointer(address), block_bytes_, MADV_POPULATE_WRITE) != 0; ++tries) {
     if (errno != EAGAIN && errno != EINTR)
       return errno == ENOMEM || errno == EFAULT ? Status::kInvalid : Status::kNoMemory;
@@ -131,14 +118,9 @@ Status AdoptedMemory::populate(BlockIndex block) {
 }
 
 // Lets the thread whose event was unread proceed; its event is read here, whoever we are.
-void AdoptedMemory::give_way(Lock& lock, int& tries) {
-  EBB_CHECK_LT(++tries, kTriesMax);
+void AdoptedMemory::give_way(Lock& lock, Patience& patience) {
   lock.unlock();
-  if (tries < 16) {
-    ::sched_yield();
-  } else {
-    ::usleep(kPauseUs);
-  }
+  EBB_CHECK(patience.wait());
   lock.lock();
   read_messages();
 }
@@ -147,17 +129,17 @@ Status AdoptedMemory::join(BlockIndex index) {
   Lock lock(mutex_);
   read_messages();
   // An event of a mapping that was here before this one must not be taken for one of this.
-  for (int tries = 0; !userfault::quiet(fd_.get());) give_way(lock, tries);
+  for (Patience patience(kTriesMax); !userfault_.quiet();) give_way(lock, patience);
   AdoptedBlock& block = *blocks_.find(index);
   // A child gets memory of its own at these addresses (enter_child), not a copy with holes.
   if (own::madvise(pointer(block.address), block_bytes_, MADV_DONTFORK) != 0) return Status::kInvalid;
-  if (const int error = userfault::watch(fd_.get(), pointer(block.address), block_bytes_); error != 0) {
+  if (const int error = userfault_.watch(pointer(block.address), block_bytes_); error != 0) {
     own::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
     return error == EBUSY ? Status::kBusy : Status::kInvalid;
   }
   block.joined = block.present = true;
   if (try_moving(lock, index)) return Status::kOk;
-  userfault::unwatch(fd_.get(), pointer(block.address), block_bytes_);
+  userfault_.unwatch(pointer(block.address), block_bytes_);
   own::madvise(pointer(block.address), block_bytes_, MADV_DOFORK);
   block.joined = block.present = false;
   return Status::kInvalid;
@@ -170,7 +152,7 @@ bool AdoptedMemory::try_moving(Lock& lock, BlockIndex index) {
   const std::size_t bytes = huge ? kHugePageBytes : kPageBytes;
   in_transit_ = index;
   bool moves = true;
-  for (int tries = 0; !is_gone(block); give_way(lock, tries)) {
+  for (Patience patience(kTriesMax); !is_gone(block); give_way(lock, patience)) {
     const auto moved = gate_.pull(map_, pointer(block.address), bytes);
     if (moved.bytes > 0) push(lock, index, gate_.data(), moved.bytes);
     moves = moved.error == 0 || moved.bytes > 0 || moved.error == EBUSY;  // pinned just now
@@ -188,7 +170,7 @@ void AdoptedMemory::leave(BlockIndex index) {
     bool there = false;
     end = run(index, at, block_bytes_, there);
     if (!there) continue;
-    userfault::unwatch(fd_.get(), pointer(block.address + at), end - at);
+    userfault_.unwatch(pointer(block.address + at), end - at);
     own::madvise(pointer(block.address + at), end - at, MADV_DOFORK);
   }
   note_served(block);
@@ -227,7 +209,7 @@ void AdoptedMemory::attach(std::byte* home, BlockIndex index) {
   push(lock, index, home, block_bytes_);
   block.present = true;
   note_served(block);
-  userfault::wake(fd_.get(), pointer(block.address), block_bytes_);
+  userfault_.wake(pointer(block.address), block_bytes_);
 }
 
 // Pages that their owner discarded while they were away are zeros now.
@@ -246,7 +228,7 @@ void AdoptedMemory::push(Lock& lock, BlockIndex index, const std::byte* from, st
   in_transit_ = index;
   clear_empty_pages(index, from, 0, bytes);
   bool left = false;
-  int tries = 0;
+  Patience patience(kTriesMax);
   for (std::size_t at = 0; at < bytes;) {
     bool there = false;
     const std::size_t end = run(index, at, bytes, there);
@@ -256,23 +238,23 @@ void AdoptedMemory::push(Lock& lock, BlockIndex index, const std::byte* from, st
       continue;
     }
     const auto address = [&] { return pointer(blocks_.find(index)->address + at); };
-    const auto moved = move_to_empty(fd_.get(), map_, address(), from + at, end - at);
+    const auto moved = move_to_empty(userfault_, map_, address(), from + at, end - at);
     at += moved.bytes;
     if (moved.error == 0) continue;
     EBB_CHECK(moved.error != EEXIST || moved.bytes > 0);  // nobody but us fills what is absent there
     if (moved.error != EAGAIN && moved.error != EBUSY && moved.error != EEXIST) {
       // Read-only or locked meanwhile: it can be filled, if not by moving. Gone without an event it cannot be.
       left = true;
-      const auto copied = userfault::copy(fd_.get(), address(), from + at, end - at);
+      const auto copied = userfault_.copy(address(), from + at, end - at);
       at += copied.bytes + (copied.error == EEXIST ? kPageBytes : 0);
       if (copied.error == 0 || copied.error == EEXIST) continue;
-      if (copied.error == ENOENT && userfault::quiet(fd_.get())) {
+      if (copied.error == ENOENT && userfault_.quiet()) {
         blocks_.set_gone(index, at / kPageBytes, end / kPageBytes);
         changed_ = true;
         continue;
       }
     }
-    give_way(lock, tries);  // an event is unread, or direct I/O has not let go of the pages yet
+    give_way(lock, patience);  // an event is unread, or direct I/O has not let go of the pages yet
     clear_empty_pages(index, from, at, bytes);
   }
   // What else was discarded meanwhile had arrived: who discards it does so himself.
@@ -305,18 +287,18 @@ Status AdoptedMemory::detach(BlockIndex index, std::byte* home) {
 void AdoptedMemory::make_whole(std::byte* home) {
   std::size_t whole = 0;
   if (map_.present_run(reinterpret_cast<std::uintptr_t>(home), block_bytes_, whole) && whole == block_bytes_) return;
-  int tries = 0;
+  Patience patience(kTriesMax);
   for (std::size_t at = 0; at < block_bytes_;) {
-    const auto filled = userfault::zero(home_.fd(), home + at, block_bytes_ - at);
+    const auto filled = home_.zero(home + at, block_bytes_ - at);
     at += filled.bytes + (filled.error == EEXIST ? kPageBytes : 0);
-    if (filled.error != 0 && filled.error != EEXIST) EBB_CHECK_LT(++tries, kTriesMax);
+    if (filled.error != 0 && filled.error != EEXIST) EBB_CHECK(patience.wait());
   }
 }
 
 // Takes a block home through the gate. kBusy: all of it is where it was.
 Status AdoptedMemory::pull(Lock& lock, BlockIndex index, std::byte* home) {
   in_transit_ = index;
-  int tries = 0;
+  Patience patience(kTriesMax);
   for (std::size_t at = 0; at < block_bytes_;) {
     bool there = false;
     const std::size_t end =
@@ -330,12 +312,12 @@ Status AdoptedMemory::pull(Lock& lock, BlockIndex index, std::byte* home) {
     at += moved.bytes;
     if (moved.error == 0) continue;
     if (moved.error == EAGAIN) {
-      give_way(lock, tries);
+      give_way(lock, patience);
       const AdoptedBlock& block = *blocks_.find(index);
       if (!is_gone(block) && block.stays_until_ns == 0) continue;
     }
     push(lock, index, home, at);
-    userfault::wake(fd_.get(), pointer(blocks_.find(index)->address), block_bytes_);
+    userfault_.wake(pointer(blocks_.find(index)->address), block_bytes_);
     return Status::kBusy;
   }
   in_transit_ = BlockIndex::none();
@@ -344,14 +326,13 @@ Status AdoptedMemory::pull(Lock& lock, BlockIndex index, std::byte* home) {
 
 // From the gate into a frame; nobody else has either.
 void AdoptedMemory::take_home(std::byte* home, std::size_t bytes) {
-  int tries = 0;
+  Patience patience(kTriesMax);
   for (std::size_t at = 0; at < bytes;) {
-    const auto moved = move_to_empty(home_.fd(), map_, home + at, gate_.data() + at, bytes - at);
+    const auto moved = move_to_empty(home_, map_, home + at, gate_.data() + at, bytes - at);
     at += moved.bytes;
     if (moved.error == 0) return;
     EBB_CHECK(moved.error == EAGAIN || moved.error == EBUSY || moved.error == EEXIST);
-    EBB_CHECK_LT(++tries, kTriesMax);
-    ::usleep(kPauseUs);
+    EBB_CHECK(patience.wait());
   }
 }
 
@@ -361,17 +342,17 @@ void AdoptedMemory::wake(BlockIndex index) {
   read_messages();
   const AdoptedBlock& block = *blocks_.find(index);
   if (!block.joined) return;
-  int tries = 0;
+  Patience patience(kTriesMax);
   for (std::size_t i = 0; i < fault_count_; ++i) {
     if (faults_[i] - block.address >= block_bytes_ || !block.present) continue;
-    while (userfault::zero(fd_.get(), pointer(faults_[i]), kPageBytes).error == EAGAIN) {
+    while (userfault_.zero(pointer(faults_[i]), kPageBytes).error == EAGAIN) {
       const std::uintptr_t page = faults_[i];
-      give_way(lock, tries);
+      give_way(lock, patience);
       if (i >= fault_count_ || faults_[i] != page) break;
     }
   }
   note_served(block);
-  userfault::wake(fd_.get(), pointer(block.address), block_bytes_);
+  userfault_.wake(pointer(block.address), block_bytes_);
 }
 
 // Its touches are answered, or will be repeated.
@@ -391,7 +372,7 @@ void AdoptedMemory::fail(BlockIndex index) {
   own::mprotect(pointer(block.address), block_bytes_, PROT_NONE);
   block.failed = true;
   note_served(block);
-  userfault::wake(touched_fd_, pointer(block.address), block_bytes_);
+  touched_->wake(pointer(block.address), block_bytes_);
 }
 
 void AdoptedMemory::forget_failure(BlockIndex index) {

@@ -19,10 +19,11 @@
 
 #include "base/ordered_mutex.h"
 #include "drivers/linux/adopt/adopted_blocks.h"
-#include "drivers/linux/adopt/gate.h"
 #include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/process/process_map.h"
-#include "drivers/linux/userfault.h"
+#include "drivers/linux/userfault/gate.h"
+#include "drivers/linux/userfault/patience.h"
+#include "drivers/linux/userfault/userfault.h"
 #include "port/adoption.h"
 
 namespace ebb {
@@ -52,7 +53,7 @@ class AdoptedMemory final : public Adoption {
   void forget_failure(BlockIndex block);
 
   // Readable when somebody has touched what is absent, or changed a mapping; take_faults() then says which blocks.
-  int fd() const { return fd_.get(); }
+  int fd() const { return userfault_.fd(); }
   int stash_fd() const { return stash_fd_.get(); }
   std::size_t take_faults(std::span<BlockIndex> blocks);
 
@@ -68,9 +69,9 @@ class AdoptedMemory final : public Adoption {
 
  private:
   using Lock = std::unique_lock<OrderedMutex<Rank::kAdoptedMemory>>;
-  static constexpr std::size_t kPageBytes = AdoptedBlocks::kPageBytes;
   static constexpr std::size_t kFaultsMax = 128;
   static constexpr std::size_t kStraysMax = 16;
+  static constexpr int kTriesMax = 1'500'000;  // half a minute of pauses: a bug, not a delay
   struct Range {
     std::uintptr_t begin = 0, end = 0;
   };
@@ -87,7 +88,7 @@ class AdoptedMemory final : public Adoption {
   void clear_empty_pages(BlockIndex index, const std::byte* from, std::size_t begin, std::size_t end);
   void make_whole(std::byte* home);
   bool try_moving(Lock& lock, BlockIndex index);
-  void give_way(Lock& lock, int& tries);
+  void give_way(Lock& lock, Patience& patience);
   void note_served(const AdoptedBlock& block);
 
   // adopted_changes.cc
@@ -102,9 +103,9 @@ class AdoptedMemory final : public Adoption {
 
   const std::size_t block_bytes_;
   const Userfault& home_;
-  FileDescriptor fd_;
-  int touched_fd_ = -1;      // whom touches arrive at: in a child the userfaultfd of its space
-  FileDescriptor stash_fd_;  // an eventfd: touches that another than the fault thread has read of
+  Userfault userfault_;
+  const Userfault* touched_ = &userfault_;  // where touches arrive: in a child that of its space
+  FileDescriptor stash_fd_;                 // a bell: touches that another than the fault thread has read of
   ProcessMap map_;
   mutable OrderedMutex<Rank::kAdoptedMemory> mutex_;
   Gate gate_;

@@ -8,6 +8,14 @@
 
 #include <cstddef>
 
+// Newer than the headers of Debian 12 and Ubuntu 22.04.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
 namespace ebb::own {
 
 inline void* mmap(void* at, std::size_t bytes, int protection, int flags, int fd, off_t offset) {

@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "drivers/linux/process/reservation.h"
+
 namespace ebb {
 namespace {
 
@@ -31,7 +33,6 @@ struct QueryArgument {
 constexpr unsigned long kIoctlScan = _IOWR('f', 16, ScanArgument);
 constexpr unsigned long kIoctlQuery = _IOWR('f', 17, QueryArgument);
 constexpr std::uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kShared = 8;
-constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kEntryPresent = 1ull << 63, kEntrySwapped = 1ull << 62, kEntryFile = 1ull << 61;
 
 // The kernel names memory without a file in brackets, and drivers' pages as files of its own.

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "drivers/linux/signal_chain.h"
+#include "drivers/linux/process/signal_chain.h"
 
 namespace ebb {
 namespace {

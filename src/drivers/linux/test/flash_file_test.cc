@@ -1,11 +1,10 @@
 // FlashFile: what it refuses, with which words, and that the file is nobody else's.
-#include "drivers/linux/flash_file.h"
+#include "drivers/linux/flash/flash_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,6 +13,8 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+
+#include "base/test/in_a_child.h"
 
 namespace ebb {
 namespace {
@@ -49,14 +50,7 @@ class FlashFileTest : public testing::Test {
   }
   // Runs in a child process, as a user without privileges where we have them.
   static int as_somebody(const std::function<int()>& run) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(98);
-      ::_exit(run());
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return in_a_child(60, [&] { return ::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0 ? 98 : run(); });
   }
 
   std::string directory_;

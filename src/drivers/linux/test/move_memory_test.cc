@@ -1,27 +1,25 @@
 // MoveMemory on the rung below full: a user to whom the kernel gives userfaultfd for touches by the program only.
-#include "drivers/linux/move_memory.h"
+#include "drivers/linux/userfault/move_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <thread>
 
-#include "drivers/linux/system_files.h"
+#include "base/test/in_a_child.h"
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb {
 namespace {
 
 constexpr std::size_t kBytes = 64 * 1024;
-constexpr int kSkip = 77;
 
 // As somebody without privileges, in a child; 0, kSkip, or the number of what went wrong.
 int run_unprivileged() {
-  ::alarm(60);
   if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return kSkip;
   ::prctl(PR_SET_DUMPABLE, 1);  // as of a process that began so: /proc/self is its own
   std::unique_ptr<MoveMemory> memory;
@@ -50,14 +48,8 @@ TEST(MoveMemoryTest, OnTheUserModeRungOnlySystemCallsOnAbsentBlocksFail) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer starts no threads after fork";
 #endif
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(run_unprivileged());
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkip) {
-    GTEST_SKIP() << "no user-mode rung here: userfaultfd is full for everybody, or for nobody";
-  }
-  EXPECT_EQ(status, 0);
+  // Not to be had where userfaultfd is full for everybody, or for nobody.
+  expect_end(in_a_child(60, run_unprivileged));
 }
 
 TEST(MoveMemoryTest, SaysOnWhichRungItIs) {

@@ -1,6 +1,6 @@
 // RemapMemory and its SIGSEGV handler: what belongs to somebody else is passed on, spaces do not disturb each other,
 // and a machine that cannot carry it is told why. Every test of the handler runs in a child process, which it may end.
-#include "drivers/linux/remap_memory.h"
+#include "drivers/linux/remap/remap_memory.h"
 
 #include <gtest/gtest.h>
 #include <setjmp.h>
@@ -80,199 +80,176 @@ void* volatile g_address = nullptr;
 std::atomic<int> g_calls{0};
 
 TEST_F(RemapHandlerTest, AnEarlierHandlerGetsWhatIsNotOurs) {
-  EXPECT_EQ(status_of([] {
-              set_handler(SIGSEGV, [](int, siginfo_t* info, void*) {
-                g_address = info->si_addr;
-                sigset_t mask;
-                ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
-                g_calls += ::sigismember(&mask, SIGSEGV) == 1 ? 1 : 100;  // as if the kernel had called it
-                ::siglongjmp(g_back, 1);
-              });
-              const auto memory = make_memory();
-              const Server server(*memory);
-              volatile char* const page = protected_page();
-              if (::sigsetjmp(g_back, 1) == 0) {
-                page[5] = 1;
-                return 1;
-              }
-              if (g_address != const_cast<char*>(page) + 5 || g_calls != 1) return 2;
-              *reinterpret_cast<volatile char*>(memory->base()) = 1;  // and ours are still served
-              return g_calls == 1 ? 0 : 3;
-            }),
-            0);
+  ends(0, [] {
+    set_handler(SIGSEGV, [](int, siginfo_t* info, void*) {
+      g_address = info->si_addr;
+      sigset_t mask;
+      ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+      g_calls += ::sigismember(&mask, SIGSEGV) == 1 ? 1 : 100;  // as if the kernel had called it
+      ::siglongjmp(g_back, 1);
+    });
+    const auto memory = make_memory();
+    const Server server(*memory);
+    volatile char* const page = protected_page();
+    if (::sigsetjmp(g_back, 1) == 0) {
+      page[5] = 1;
+      return 1;
+    }
+    if (g_address != const_cast<char*>(page) + 5 || g_calls != 1) return 2;
+    *reinterpret_cast<volatile char*>(memory->base()) = 1;  // and ours are still served
+    return g_calls == 1 ? 0 : 3;
+  });
 }
 
 TEST_F(RemapHandlerTest, AnEarlierHandlerWithoutDetailsIsCalledToo) {
-  EXPECT_EQ(status_of([] {
-              ::signal(SIGSEGV, [](int) { ::_exit(42); });
-              const auto memory = make_memory();
-              *protected_page() = 1;
-              return 1;
-            }) >>
-                8,
-            42);
+  ends(42, [] {
+    ::signal(SIGSEGV, [](int) { ::_exit(42); });
+    const auto memory = make_memory();
+    *protected_page() = 1;
+    return 1;
+  });
 }
 
 TEST_F(RemapHandlerTest, WithoutAnEarlierHandlerABadAccessEndsTheProcess) {
-  EXPECT_TRUE(killed_by(status_of([] {
-                          ::signal(SIGSEGV, SIG_DFL);
-                          const auto memory = make_memory();
-                          *protected_page() = 1;
-                          return 1;
-                        }),
-                        SIGSEGV));
-  EXPECT_TRUE(killed_by(status_of([] {
-                          ::signal(SIGSEGV, SIG_IGN);  // an access cannot be ignored
-                          const auto memory = make_memory();
-                          *protected_page() = 1;
-                          return 1;
-                        }),
-                        SIGSEGV));
+  for (const auto before : {SIG_DFL, SIG_IGN}) {  // an access cannot be ignored
+    ends(kSignalled + SIGSEGV, [before] {
+      ::signal(SIGSEGV, before);
+      const auto memory = make_memory();
+      *protected_page() = 1;
+      return 1;
+    });
+  }
 }
 
 TEST_F(RemapHandlerTest, ASignalThatWasSentIsIgnoredOrDeadlyAsBefore) {
-  EXPECT_EQ(status_of([] {
-              ::signal(SIGSEGV, SIG_IGN);
-              const auto memory = make_memory();
-              ::kill(::getpid(), SIGSEGV);
-              return 0;
-            }),
-            0);
-  EXPECT_TRUE(killed_by(status_of([] {
-                          ::signal(SIGSEGV, SIG_DFL);
-                          const auto memory = make_memory();
-                          ::kill(::getpid(), SIGSEGV);
-                          return 0;
-                        }),
-                        SIGSEGV));
+  for (const auto before : {SIG_IGN, SIG_DFL}) {
+    ends(before == SIG_IGN ? 0 : kSignalled + SIGSEGV, [before] {
+      ::signal(SIGSEGV, before);
+      const auto memory = make_memory();
+      ::kill(::getpid(), SIGSEGV);
+      return 0;
+    });
+  }
 }
 
 TEST_F(RemapHandlerTest, AResetHandlerIsInstalledAgainWithTheNextSpace) {
-  EXPECT_EQ(status_of([] {
-              const auto first = make_memory();
-              ::signal(SIGSEGV, SIG_DFL);
-              const auto second = make_memory();
-              const Server server(*second);
-              *reinterpret_cast<volatile char*>(second->base()) = 1;
-              return 0;
-            }),
-            0);
+  ends(0, [] {
+    const auto first = make_memory();
+    ::signal(SIGSEGV, SIG_DFL);
+    const auto second = make_memory();
+    const Server server(*second);
+    *reinterpret_cast<volatile char*>(second->base()) = 1;
+    return 0;
+  });
 }
 
 TEST_F(RemapHandlerTest, AJumpIntoTheSpaceIsNotServed) {
-  EXPECT_TRUE(killed_by(status_of([] {
-                          ::signal(SIGSEGV, SIG_DFL);
-                          const auto memory = make_memory();
-                          const Server server(*memory);
-                          reinterpret_cast<void (*)()>(memory->base() + 64)();
-                          return 1;
-                        }),
-                        SIGSEGV));
+  ends(kSignalled + SIGSEGV, [] {
+    ::signal(SIGSEGV, SIG_DFL);
+    const auto memory = make_memory();
+    const Server server(*memory);
+    reinterpret_cast<void (*)()>(memory->base() + 64)();
+    return 1;
+  });
 }
 
 TEST_F(RemapHandlerTest, AHandlerThatRunsDuringAFaultMayFaultToo) {
-  EXPECT_EQ(status_of([] {
-              static RemapMemory* memory = nullptr;
-              const auto made = make_memory();
-              memory = made.get();
-              set_handler(SIGUSR1, [](int, siginfo_t*, void*) {
-                *reinterpret_cast<volatile char*>(memory->base() + kBytes) = 1;
-                ++g_calls;
-              });
-              std::thread toucher([] { *reinterpret_cast<volatile char*>(memory->base()) = 1; });
-              ::usleep(20'000);  // it waits, served by nobody
-              ::pthread_kill(toucher.native_handle(), SIGUSR1);
-              ::usleep(20'000);
-              const Server server(*memory);
-              toucher.join();
-              return g_calls == 1 ? 0 : 1;
-            }),
-            0);
+  ends(0, [] {
+    static RemapMemory* memory = nullptr;
+    const auto made = make_memory();
+    memory = made.get();
+    set_handler(SIGUSR1, [](int, siginfo_t*, void*) {
+      *reinterpret_cast<volatile char*>(memory->base() + kBytes) = 1;
+      ++g_calls;
+    });
+    std::thread toucher([] { *reinterpret_cast<volatile char*>(memory->base()) = 1; });
+    ::usleep(20'000);  // it waits, served by nobody
+    ::pthread_kill(toucher.native_handle(), SIGUSR1);
+    ::usleep(20'000);
+    const Server server(*memory);
+    toucher.join();
+    return g_calls == 1 ? 0 : 1;
+  });
 }
 
 TEST_F(RemapHandlerTest, AFaultOnAnAlternateStackIsServed) {
-  EXPECT_EQ(status_of([] {
-              static std::array<char, 64 * 1024> stack;
-              const stack_t alternate{stack.data(), 0, stack.size()};
-              ::sigaltstack(&alternate, nullptr);
-              const auto memory = make_memory();
-              const Server server(*memory);
-              *reinterpret_cast<volatile char*>(memory->base()) = 1;
-              return 0;
-            }),
-            0);
+  ends(0, [] {
+    static std::array<char, 64 * 1024> stack;
+    const stack_t alternate{stack.data(), 0, stack.size()};
+    ::sigaltstack(&alternate, nullptr);
+    const auto memory = make_memory();
+    const Server server(*memory);
+    *reinterpret_cast<volatile char*>(memory->base()) = 1;
+    return 0;
+  });
 }
 
 TEST_F(RemapHandlerTest, ABusErrorThatIsBlockedIsDeadlyAllTheSame) {
-  EXPECT_TRUE(killed_by(status_of([] {
-                          sigset_t only;
-                          ::sigemptyset(&only);
-                          ::sigaddset(&only, SIGBUS);
-                          ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
-                          const auto memory = make_memory();
-                          std::thread server([&] {
-                            std::array<BlockIndex, 1> blocks;
-                            while (memory->next(blocks) > 0) memory->fail(blocks[0]);
-                          });
-                          *reinterpret_cast<volatile char*>(memory->base()) = 1;
-                          return 1;
-                        }),
-                        SIGBUS));
+  ends(kSignalled + SIGBUS, [] {
+    sigset_t only;
+    ::sigemptyset(&only);
+    ::sigaddset(&only, SIGBUS);
+    ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
+    const auto memory = make_memory();
+    std::thread server([&] {
+      std::array<BlockIndex, 1> blocks;
+      while (memory->next(blocks) > 0) memory->fail(blocks[0]);
+    });
+    *reinterpret_cast<volatile char*>(memory->base()) = 1;
+    return 1;
+  });
 }
 
 TEST_F(RemapHandlerTest, SpacesDoNotDisturbEachOther) {
-  EXPECT_EQ(status_of([] {
-              const auto first = make_memory();
-              auto second = make_memory();
-              const Server first_server(*first);
-              {
-                const Server second_server(*second);
-                for (std::uint32_t i = 0; i < 4; ++i) {
-                  *reinterpret_cast<volatile char*>(first->base() + i * kBytes) = 1;
-                  *reinterpret_cast<volatile char*>(second->base() + i * kBytes) = 2;
-                }
-                if (*reinterpret_cast<volatile char*>(first->base()) != 1) return 1;
-                if (*reinterpret_cast<volatile char*>(second->base()) != 2) return 2;
-              }
-              second.reset();
-              return *reinterpret_cast<volatile char*>(first->base() + 3 * kBytes) == 1 ? 0 : 3;
-            }),
-            0);
+  ends(0, [] {
+    const auto first = make_memory();
+    auto second = make_memory();
+    const Server first_server(*first);
+    {
+      const Server second_server(*second);
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        *reinterpret_cast<volatile char*>(first->base() + i * kBytes) = 1;
+        *reinterpret_cast<volatile char*>(second->base() + i * kBytes) = 2;
+      }
+      if (*reinterpret_cast<volatile char*>(first->base()) != 1) return 1;
+      if (*reinterpret_cast<volatile char*>(second->base()) != 2) return 2;
+    }
+    second.reset();
+    return *reinterpret_cast<volatile char*>(first->base() + 3 * kBytes) == 1 ? 0 : 3;
+  });
 }
 
 TEST_F(RemapHandlerTest, ManySpacesComeAndGoAndTooManyAreRefused) {
-  EXPECT_EQ(status_of([] {
-              for (std::size_t i = 0; i < 2 * SignalFaults::kRangesMax; ++i) {
-                if (make_memory() == nullptr) return 1;
-              }
-              std::vector<std::unique_ptr<RemapMemory>> all;
-              for (std::size_t i = 0; i < SignalFaults::kRangesMax; ++i) all.push_back(make_memory());
-              std::unique_ptr<RemapMemory> memory;
-              std::string reason;
-              if (RemapMemory::make(kBytes, 8, 4, memory, reason) != Status::kUnsupported) return 2;
-              return reason.find("spaces") != std::string::npos ? 0 : 3;
-            }),
-            0);
+  ends(0, [] {
+    for (std::size_t i = 0; i < 2 * SignalFaults::kRangesMax; ++i) {
+      if (make_memory() == nullptr) return 1;
+    }
+    std::vector<std::unique_ptr<RemapMemory>> all;
+    for (std::size_t i = 0; i < SignalFaults::kRangesMax; ++i) all.push_back(make_memory());
+    std::unique_ptr<RemapMemory> memory;
+    std::string reason;
+    if (RemapMemory::make(kBytes, 8, 4, memory, reason) != Status::kUnsupported) return 2;
+    return reason.find("spaces") != std::string::npos ? 0 : 3;
+  });
 }
 
 TEST_F(RemapHandlerTest, AChildInheritsNeitherTheSpaceNorTheFrames) {
-  EXPECT_EQ(status_of([] {
-              const auto memory = make_memory();
-              for (std::uint32_t i = 0; i < 2; ++i) static_cast<void>(memory->create(FrameIndex(i)));
-              memory->attach(FrameIndex(0), BlockIndex(3));
-              memory->attach(FrameIndex(1), BlockIndex(4));
-              static_cast<void>(memory->detach(BlockIndex(4), FrameIndex(1)));
-              return status_of([&] {
-                const std::array<std::byte*, 4> places{memory->base(), memory->base() + 3 * kBytes,
-                                                       memory->base() + 4 * kBytes, memory->home(FrameIndex(0)).data()};
-                unsigned char seen = 0;
-                for (std::byte* const place : places) {
-                  if (::mincore(place, 4096, &seen) == 0 || errno != ENOMEM) return 1;  // something is mapped there
-                }
-                return 0;
-              });
-            }),
-            0);
+  ends(0, [] {
+    const auto memory = make_memory();
+    for (std::uint32_t i = 0; i < 2; ++i) static_cast<void>(memory->create(FrameIndex(i)));
+    memory->attach(FrameIndex(0), BlockIndex(3));
+    memory->attach(FrameIndex(1), BlockIndex(4));
+    static_cast<void>(memory->detach(BlockIndex(4), FrameIndex(1)));
+    return in_a_child(60, [&] {
+      const std::array<std::byte*, 4> places{memory->base(), memory->base() + 3 * kBytes, memory->base() + 4 * kBytes,
+                                             memory->home(FrameIndex(0)).data()};
+      unsigned char seen = 0;
+      for (std::byte* const place : places) {
+        if (::mincore(place, 4096, &seen) == 0 || errno != ENOMEM) return 1;  // something is mapped there
+      }
+      return 0;
+    });
+  });
 }
 
 TEST(RemapMemoryTest, RefusesMoreBlocksThanThereCanBeMappings) {

@@ -86,28 +86,26 @@ TEST_F(TrappedCopy, EndsBeyondTheEndOfAFile) {
 
 TEST_F(TrappedCopy, RefusesWhereItsHandlerIsNotReached) {
   if (kNoHandlers != nullptr) GTEST_SKIP() << kNoHandlers;
-  EXPECT_EQ(status_of([&] {
-              sigset_t blocked;
-              ::sigemptyset(&blocked);
-              ::sigaddset(&blocked, SIGSEGV);
-              ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
-              if (trapped_copy(to.data(), from.data(), kBytes)) return 1;
-              ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
-              if (!trapped_copy(to.data(), from.data(), kBytes)) return 2;
-              ::signal(SIGBUS, [](int) {});
-              return trapped_copy(to.data(), from.data(), kBytes) ? 3 : 0;
-            }),
-            0);
+  ends(0, [&] {
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGSEGV);
+    ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+    if (trapped_copy(to.data(), from.data(), kBytes)) return 1;
+    ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
+    if (!trapped_copy(to.data(), from.data(), kBytes)) return 2;
+    ::signal(SIGBUS, [](int) {});
+    return trapped_copy(to.data(), from.data(), kBytes) ? 3 : 0;
+  });
 }
 
 TEST_F(TrappedCopy, LeavesFaultsOfOthersAlone) {
   if (kNoHandlers != nullptr) GTEST_SKIP() << kNoHandlers;
-  EXPECT_TRUE(killed_by(status_of([&] {
-                          ::mprotect(from.page(1), kPage, PROT_NONE);
-                          *static_cast<volatile char*>(from.page(1)) = 1;
-                          return 0;
-                        }),
-                        SIGSEGV));
+  ends(kSignalled + SIGSEGV, [&] {
+    ::mprotect(from.page(1), kPage, PROT_NONE);
+    *static_cast<volatile char*>(from.page(1)) = 1;
+    return 0;
+  });
 }
 
 TEST_F(TrappedCopy, SurvivesMappingsThatComeAndGo) {

@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "base/test/in_a_child.h"
-#include "drivers/linux/thread_flash.h"
+#include "drivers/linux/flash/thread_flash.h"
 
 namespace ebb {
 namespace {
@@ -40,9 +40,7 @@ int run_without_io_uring() {
 }
 
 TEST(UringFlashTest, WhereItIsForbiddenTheFileIsLeftToTheFallback) {
-  const int ended = in_a_child(kSecondsMax, run_without_io_uring);
-  if (ended == kSkip) GTEST_SKIP() << "seccomp filters are not to be had here";
-  EXPECT_EQ(ended, 0);
+  expect_end(in_a_child(kSecondsMax, run_without_io_uring));
 }
 
 // A ring of its own with buffers; its members are called by one thread at a time.
@@ -108,9 +106,8 @@ int run_refused_for_good(int error) {
 
 TEST(UringFlashTest, WhatTheKernelNeverTakesIsMovedWithoutTheRing) {
   for (const int error : kRefusals) {
-    const int ended = in_a_child(kSecondsMax, [error] { return run_refused_for_good(error); });
-    if (ended == kSkip) GTEST_SKIP() << "no io_uring, or no seccomp filters here";
-    EXPECT_EQ(ended, 0) << std::strerror(error);
+    SCOPED_TRACE(std::strerror(error));
+    expect_end(in_a_child(kSecondsMax, [error] { return run_refused_for_good(error); }));
   }
 }
 
@@ -145,9 +142,8 @@ int run_refused_at_first(int error) {
 
 TEST(UringFlashTest, WhatTheKernelRefusesIsOfferedAgain) {
   for (const int error : kRefusals) {
-    const int ended = in_a_child(kSecondsMax, [error] { return run_refused_at_first(error); });
-    if (ended == kSkip) GTEST_SKIP() << "no io_uring, or no seccomp filters here";
-    EXPECT_EQ(ended, 0) << std::strerror(error);
+    SCOPED_TRACE(std::strerror(error));
+    expect_end(in_a_child(kSecondsMax, [error] { return run_refused_at_first(error); }));
   }
 }
 

@@ -1,0 +1,165 @@
+// FuzzLaunches: what a fuzzer's program announces and runs: launches within launches, launches that are queued and may
+// be forgotten, and loops like those of training.
+#pragma once
+
+#include <algorithm>
+#include <cinttypes>
+#include <utility>
+#include <vector>
+
+#include "core_fuzz_memory.h"
+
+namespace ebb {
+
+class FuzzLaunches : FuzzPart {
+ public:
+  FuzzLaunches(FuzzWorld& world, FuzzMemory& memory) : FuzzPart(world), memory_(memory) {}
+
+  void announce() {
+    if (model_.allocations().empty() || running_.size() >= kRunningMax) return;
+    std::vector<Core::Range> ranges;
+    const std::uint64_t count = rng_.between(1, 4);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      ranges.push_back(memory_.part_of(model_.allocations()[rng_.below(model_.allocations().size())]));
+      ranges.back().group = static_cast<std::uint32_t>(i / 2);
+      ranges.back().written = rng_.chance(1, 2);
+    }
+    running_.push_back(launch(rng_.below(8), ranges));
+    for (const Core::Range& range : ranges) {
+      if (rng_.chance(1, 2)) memory_.access(range, rng_.chance(1, 2));
+    }
+  }
+
+  // A launch to come, which will overwrite some of what it uses: from now on that is undefined.
+  void queue() {
+    if (model_.allocations().empty() || queued_.size() >= kQueuedMax) return;
+    FuzzQueued queued;
+    const std::uint64_t count = rng_.between(1, 4);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const Core::Range range = memory_.part_of(model_.allocations()[rng_.below(model_.allocations().size())]);
+      const bool apart = std::none_of(queued.ranges.begin(), queued.ranges.end(), [&](const Core::Range& other) {
+        return other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
+      });
+      if (!apart) continue;
+      queued.ranges.push_back(range);
+      queued.ranges.back().overwritten = rng_.chance(1, 3);
+    }
+    history_.add("expect(%zu ranges)", queued.ranges.size());
+    for (const Core::Range& range : queued.ranges) memory_.overwrite(range);
+    queued.expected = driver_.core().launches().expect(queued.ranges);
+    driver_.pump();
+    queued_.push_back(std::move(queued));
+  }
+
+  // The oldest queued launch runs, or will not run after all.
+  void run_queued(bool cancel) {
+    if (queued_.empty()) return;
+    const FuzzQueued queued = queued_.front();
+    queued_.erase(queued_.begin());
+    if (!cancel) {
+      for (const Core::Range& range : queued.ranges) memory_.overwrite(range);
+      const std::uint64_t ticket = launch(rng_.below(8), queued.ranges);
+      driver_.core().launches().begin(queued.expected);
+      for (const Core::Range& range : queued.ranges) {
+        if (rng_.chance(1, 2)) memory_.access(range, range.overwritten || rng_.chance(1, 3));
+      }
+      driver_.core().launches().forget(queued.expected);
+      driver_.core().launches().retire(ticket);
+    } else {
+      history_.add("forget");
+      driver_.core().launches().forget(queued.expected);
+    }
+    driver_.pump();
+  }
+
+  void retire() {
+    if (running_.empty()) return;
+    const std::size_t which = rng_.below(running_.size());
+    history_.add("retire(%" PRIu64 ")", running_[which]);
+    driver_.core().launches().retire(running_[which]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+
+  // Some iterations that do the same: parameters that stay, activations that come and go.
+  void train() {
+    const std::size_t parameters = std::min<std::size_t>(model_.allocations().size(), rng_.between(1, 6));
+    if (parameters == 0) return;
+    const auto begin = model_.allocations().begin();
+    const std::vector<FuzzModel::Allocation> kept(begin, begin + static_cast<std::ptrdiff_t>(parameters));
+    const std::uint64_t bytes = memory_.random_size() % (scenario_.frames * kBlockBytes / 4) + 1;
+    const std::uint64_t iterations = rng_.between(2, 5);
+    history_.add("train(%zu parameters, %" PRIu64 " iterations)", parameters, iterations);
+    const bool backward = rng_.chance(1, 2);
+    for (std::uint64_t iteration = 0; iteration < iterations; ++iteration) {
+      if (backward) train_both_ways(kept, bytes);
+      for (std::size_t layer = 0; !backward && layer < kept.size(); ++layer) {
+        const bool made = memory_.allocate(bytes);
+        std::vector<Core::Range> ranges{{kept[layer].offset, kept[layer].bytes, kept[layer].offset, true}};
+        if (made) {
+          const FuzzModel::Allocation& activation = model_.allocations().back();
+          ranges.push_back({activation.offset, activation.bytes, activation.offset, true});
+        }
+        ranges.back().written = rng_.chance(3, 4);  // what a launch declares to write is sometimes wrong
+        const std::uint64_t ticket = launch(100 + layer, ranges);
+        memory_.access(ranges.front(), rng_.chance(1, 3));
+        memory_.access(ranges.back(), true);
+        driver_.core().launches().retire(ticket);
+        if (made) memory_.free_one(model_.allocations().size() - 1);
+      }
+      driver_.core().launches().step();
+      driver_.pump();
+      driver_.validate();
+    }
+  }
+
+  // What runs, and then what is queued.
+  void finish() {
+    while (!running_.empty()) retire();
+    while (!queued_.empty()) run_queued(false);
+  }
+
+ private:
+  static constexpr std::size_t kRunningMax = 3;
+  static constexpr std::size_t kQueuedMax = 8;
+
+  std::uint64_t launch(std::uint64_t op, const std::vector<Core::Range>& ranges) {
+    history_.add("announce(%" PRIu64 ", %zu ranges, first %" PRIu64 " + %" PRIu64 ")", op, ranges.size(),
+                 ranges.front().offset, ranges.front().bytes);
+    return driver_.announce(op, ranges);
+  }
+
+  // Forward the activations are kept, backward they are used in the opposite order and freed; sometimes the program
+  // does something else in between.
+  void train_both_ways(const std::vector<FuzzModel::Allocation>& kept, std::uint64_t bytes) {
+    std::vector<FuzzModel::Allocation> activations;
+    for (std::size_t layer = 0; layer < kept.size(); ++layer) {
+      if (!memory_.allocate(bytes)) break;
+      activations.push_back(model_.allocations().back());
+      pass(200 + layer, kept[layer], activations.back(), true);
+    }
+    if (rng_.chance(1, 16)) memory_.access(rng_.chance(1, 2));
+    for (std::size_t layer = activations.size(); layer-- > 0;) {
+      pass(300 + layer, kept[layer], activations[layer], false);
+      const auto& all = model_.allocations();
+      const auto found = std::find_if(all.begin(), all.end(), [&](const FuzzModel::Allocation& allocation) {
+        return allocation.offset == activations[layer].offset;
+      });
+      memory_.free_one(static_cast<std::size_t>(found - all.begin()));
+    }
+  }
+
+  void pass(std::uint64_t op, const FuzzModel::Allocation& weight, const FuzzModel::Allocation& activation, bool make) {
+    const std::vector<Core::Range> ranges{{weight.offset, weight.bytes, weight.offset, true, 0, !make},
+                                          {activation.offset, activation.bytes, activation.offset, true, 0, make}};
+    const std::uint64_t ticket = launch(op, ranges);
+    memory_.access(ranges.front(), !make);
+    memory_.access(ranges.back(), make);
+    driver_.core().launches().retire(ticket);
+    driver_.core().launches().ran(1000);
+  }
+
+  FuzzMemory& memory_;
+  std::vector<std::uint64_t> running_;
+};
+
+}  // namespace ebb
