@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "drivers/cuda/cuda_streams.h"
-#include "port/device.h"
+#include "port/gpu_device.h"
 
 namespace ebb {
 
-class CudaDevice final : public CudaStreams<Device> {
+class CudaDevice final : public CudaStreams<GpuDevice> {
  public:
   struct Config {
     std::string library = "libcuda.so.1";

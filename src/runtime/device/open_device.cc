@@ -63,7 +63,7 @@ Core::Config core_config(const Options& options) {
   return config;
 }
 
-std::unique_ptr<Device> open_cuda(const Options& options, const Core::Config& config) {
+std::unique_ptr<GpuDevice> open_cuda(const Options& options, const Core::Config& config) {
   CudaDevice::Config wanted;
   wanted.library = options.cuda_library;
   wanted.ordinal = options.device;
@@ -121,8 +121,8 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
   parts.config = core_config(options);
   parts.device = open_cuda(options, parts.config);
-  if (const Status status = Timelines::make(*parts.device, parts.device->copy_stream(Device::Copy::kIn),
-                                            parts.device->copy_stream(Device::Copy::kOut), parts.timelines);
+  if (const Status status = Timelines::make(*parts.device, parts.device->copy_stream(GpuDevice::Copy::kIn),
+                                            parts.device->copy_stream(GpuDevice::Copy::kOut), parts.timelines);
       status != Status::kOk) {
     throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
   }

@@ -1,4 +1,4 @@
-// Device: the port to a device with memory of its own that runs work in streams: a GPU. Its addresses are fixed, the
+// GpuDevice: the port to a device with memory of its own that runs work in streams: a GPU. Its addresses are fixed, the
 // frames under them change; it has no page faults, so whoever starts work on it must have mapped all that it touches.
 //
 // All functions return at once, or after some microseconds; none waits for the device. Addresses of the space are for
@@ -16,7 +16,7 @@
 
 namespace ebb {
 
-class Device : public DeviceStreams {
+class GpuDevice : public DeviceStreams {
  public:
   enum class Copy : std::uint8_t { kIn, kOut };
 
