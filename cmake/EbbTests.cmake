@@ -106,9 +106,9 @@ add_library(cuda_soft SHARED ${soft_cuda})
 target_include_directories(cuda_soft PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(cuda_soft PRIVATE ebb_flags Threads::Threads)
 set_target_properties(cuda_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-# NVRTC, with this machine's compiler, cuBLAS on that driver, and what is asked of cuFile.
+# NVRTC, with this machine's compiler, and cuBLAS on that driver.
 set(host_compiler ${CMAKE_SOURCE_DIR}/tests/host_compiler.cc)
-foreach(library nvrtc cublas cufile)
+foreach(library nvrtc cublas)
   set(soft_parts ${CMAKE_SOURCE_DIR}/tests/cuda/soft_${library}.cc)
   if(library STREQUAL "nvrtc")
     list(APPEND soft_parts ${host_compiler})
@@ -128,7 +128,7 @@ if(NOT TARGET ebb_array)
   list(FILTER cuda_tests EXCLUDE REGEX "/(array|fixed_runtime)_test\\.cc$")
 endif()
 ebb_gtest(cuda_test SOURCES ${cuda_tests} LIBRARIES $<TARGET_NAME_IF_EXISTS:ebb_array> ebb ebb_sim cuda_soft)
-add_dependencies(cuda_test nvrtc_soft cublas_soft cufile_soft)
+add_dependencies(cuda_test nvrtc_soft cublas_soft)
 target_compile_definitions(cuda_test PRIVATE EBB_NVRTC="${nvrtc}")
 math(EXPR cuda_fuzz_runs "${EBB_FUZZ_RUNS} / 5") # a run is larger than those of the core
 ebb_fuzzer(cuda_fuzz RUNS ${cuda_fuzz_runs} SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/device_fuzz.cc
@@ -148,8 +148,7 @@ foreach(program cuda_test cuda_fuzz cuda_operations_test)
   if(TARGET ${program})
     target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>"
                                EBB_SOFT_NVRTC="$<TARGET_FILE:nvrtc_soft>"
-                               EBB_SOFT_CUBLAS="$<TARGET_FILE:cublas_soft>"
-                               EBB_SOFT_CUFILE="$<TARGET_FILE:cufile_soft>")
+                               EBB_SOFT_CUBLAS="$<TARGET_FILE:cublas_soft>")
   endif()
 endforeach()
 

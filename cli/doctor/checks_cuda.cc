@@ -1,18 +1,15 @@
-// What CUDA offers: driver and GPUs, pinned memory, GPUDirect Storage. Nothing needs any of it, so the absence of a GPU
-// is no fault of the machine; a driver that does not work is.
+// What CUDA offers: driver and GPUs, pinned memory. Nothing needs any of it, so the absence of a GPU is no fault of the
+// machine; a driver that does not work is.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "doctor/check.h"
-#include "drivers/cuda/probe/cuda_probe.h"
-#include "drivers/cuda/probe/cufile_probe.h"
+#include "drivers/cuda/cuda_probe.h"
 #include "drivers/linux/machine_memory.h"
 #include "drivers/linux/system_files.h"
 #include "ebb/options.h"
 #include "ebb/units.h"
-#include "run/scratch_directory.h"
 
 namespace ebb::cli {
 namespace {
@@ -31,16 +28,6 @@ std::string describe(const cuda::GpuFacts& gpu) {
                      !gpu.pageable_access   ? "no access to pageable memory, which ebb::CudaMirror needs"
                      : gpu.host_page_tables ? "access to pageable memory by the host's page tables (ebb::CudaMirror)"
                                             : "access to pageable memory by HMM (ebb::CudaMirror)");
-}
-
-// A check of what only a GPU has; false where there is none.
-bool find_gpu(Check& check) {
-  cuda::CudaFacts facts;
-  std::string reason;
-  if (cuda::probe(options_from_environment().cuda_library, facts, reason) == Status::kOk) return true;
-  check.found = "not examined: there is no GPU that CUDA can use";
-  check.details["reason"] = reason;
-  return false;
 }
 
 }  // namespace
@@ -84,9 +71,15 @@ Check check_cuda() {
 
 Check check_pinned_memory() {
   Check check{"pinned_memory", "pinned memory", Verdict::kGood, "", "", {}};
-  if (!find_gpu(check)) return check;
+  const std::string library = options_from_environment().cuda_library;
+  cuda::CudaFacts facts;
   std::string reason;
-  const Status status = cuda::probe_pinning(options_from_environment().cuda_library, kPinnedBytes, reason);
+  if (cuda::probe(library, facts, reason) != Status::kOk) {
+    check.found = "not examined: there is no GPU that CUDA can use";
+    check.details["reason"] = reason;
+    return check;
+  }
+  const Status status = cuda::probe_pinning(library, kPinnedBytes, reason);
   const std::uint64_t free = read_machine_memory().usable_bytes();
   check.details["tried_bytes"] = kPinnedBytes;
   check.details["usable_bytes"] = free;
@@ -97,39 +90,6 @@ Check check_pinned_memory() {
   check.verdict = Verdict::kWarning;
   check.found = reason;
   check.remedy = "free host memory, or raise the container's limit: ulimit -l does not matter to CUDA";
-  return check;
-}
-
-Check check_gpudirect_storage() {
-  Check check{"gpudirect_storage", "GPUDirect Storage", Verdict::kGood, "", "", {}};
-  if (!find_gpu(check)) return check;
-  // cuFile writes a log where it is started. This process is the check's own.
-  const ScratchDirectory scratch;
-  if (::chdir(scratch.file(".").c_str()) != 0) check.details["log"] = "in the current directory";
-  cuda::CufileFacts facts;
-  std::string reason;
-  const Status status = cuda::probe_cufile("", facts, reason);
-  if (status == Status::kOk) {
-    const bool is_direct = facts.nvme || facts.nvme_p2p;
-    check.found = is_direct
-                      ? fmt::format("cuFile reads NVMe drives directly, by {}",
-                                    facts.nvme ? fmt::format("nvidia-fs {}.{}", facts.driver_major, facts.driver_minor)
-                                               : "peer-to-peer DMA of the kernel")
-                      : "cuFile works by way of host memory (compatibility mode)";
-    check.found += "; Ebbtide does not use it";
-    check.details = {{"nvidia_fs", fmt::format("{}.{}", facts.driver_major, facts.driver_minor)},
-                     {"nvme", facts.nvme},
-                     {"nvme_p2p", facts.nvme_p2p},
-                     {"compatibility_mode", facts.compatible}};
-    return check;
-  }
-  check.details["reason"] = reason;
-  check.found = reason + "; none is needed";
-  if (status == Status::kUnsupported) return check;
-  check.verdict = Verdict::kWarning;
-  check.remedy =
-      "for programs that use cuFile: load the kernel module nvidia-fs (package nvidia-fs or nvidia-gds), or "
-      "allow compatibility mode in cufile.json";
   return check;
 }
 

@@ -9,8 +9,7 @@
 #include <thread>
 
 #include "drivers/cuda/cuda_device.h"
-#include "drivers/cuda/probe/cuda_probe.h"
-#include "drivers/cuda/probe/cufile_probe.h"
+#include "drivers/cuda/cuda_probe.h"
 #include "ebb/units.h"
 #include "soft/soft_driver.h"
 
@@ -276,23 +275,6 @@ TEST(CudaProbe, PinsAndLetsGo) {
   EXPECT_EQ(cuda::probe_pinning(EBB_SOFT_CUDA, 2 * kGiB, reason), Status::kIoError);
   EXPECT_NE(reason.find("2.00 GiB of host memory cannot be pinned"), std::string::npos) << reason;
   EXPECT_EQ(soft::live().total(), 0u);
-}
-
-TEST(CufileProbe, OpensAsksAndCloses) {
-  cuda::CufileFacts facts;
-  std::string reason;
-  ASSERT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kOk) << reason;
-  EXPECT_EQ(facts.driver_major, 2u);
-  EXPECT_EQ(facts.driver_minor, 17u);
-  EXPECT_TRUE(facts.nvme && facts.compatible);
-  EXPECT_FALSE(facts.nvme_p2p);
-  // It can be opened once at a time: the first was closed. The third does not start.
-  EXPECT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kOk) << reason;
-  EXPECT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kIoError);
-  EXPECT_NE(reason.find("cuFile error 5001"), std::string::npos) << reason;
-  EXPECT_EQ(cuda::probe_cufile("libcufile_of_nobody.so", facts, reason), Status::kUnsupported);
-  EXPECT_EQ(cuda::probe_cufile("libc.so.6", facts, reason), Status::kUnsupported);
-  EXPECT_NE(reason.find("lacks cuFileDriverOpen"), std::string::npos) << reason;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // See cuda_probe.h.
-#include "drivers/cuda/probe/cuda_probe.h"
+#include "drivers/cuda/cuda_probe.h"
 
 #include "drivers/cuda/cuda_current.h"
 #include "drivers/cuda/cuda_gpu.h"
