@@ -125,7 +125,7 @@ target_compile_definitions(nvrtc_soft PRIVATE EBB_SOFT_CXX="${CMAKE_CXX_COMPILER
 target_link_libraries(cublas_soft PRIVATE cuda_soft)
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*_test.cc)
 if(NOT TARGET ebb_array)
-  list(FILTER cuda_tests EXCLUDE REGEX "/(array|fixed_runtime)_test\\.cc$")
+  list(FILTER cuda_tests EXCLUDE REGEX "/array_test\\.cc$")
 endif()
 ebb_gtest(cuda_test SOURCES ${cuda_tests} LIBRARIES $<TARGET_NAME_IF_EXISTS:ebb_array> ebb ebb_sim cuda_soft)
 add_dependencies(cuda_test nvrtc_soft cublas_soft)

@@ -24,7 +24,7 @@ bool has_kernel_driver() { return read_line("/proc/driver/nvidia/version").has_v
 std::string describe(const cuda::GpuFacts& gpu) {
   return fmt::format("{} (compute capability {}.{}), {}, {}, {}", gpu.name, gpu.capability / 10, gpu.capability % 10,
                      format_size(gpu.memory_bytes),
-                     gpu.virtual_memory ? "virtual memory API" : "no virtual memory API: tensors keep their place",
+                     gpu.virtual_memory ? "virtual memory API" : "no virtual memory API, which tensors on it need",
                      !gpu.pageable_access   ? "no access to pageable memory, which ebb::CudaMirror needs"
                      : gpu.host_page_tables ? "access to pageable memory by the host's page tables (ebb::CudaMirror)"
                                             : "access to pageable memory by HMM (ebb::CudaMirror)");
@@ -52,10 +52,10 @@ Check check_cuda() {
   if (status == Status::kOk) {
     check.found = fmt::format("{}.{}: {}", facts.version / 1000, facts.version % 1000 / 10, check.found);
     check.details["version"] = facts.version;
-    const bool can_move = std::ranges::all_of(facts.gpus, [](const auto& gpu) { return gpu.virtual_memory; });
-    if (can_move) return check;
+    const bool can_all = std::ranges::all_of(facts.gpus, [](const auto& gpu) { return gpu.virtual_memory; });
+    if (can_all) return check;
     check.verdict = Verdict::kWarning;
-    check.remedy = "tensors move to host memory and flash from CUDA 11.2 on: install a newer NVIDIA driver";
+    check.remedy = "choose a GPU that has it with --device; programs without --device-memory work as they are";
     return check;
   }
   check.details["reason"] = reason;

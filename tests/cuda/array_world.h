@@ -14,9 +14,8 @@
 namespace ebb {
 
 // New arrays lie on the software device: `frames` blocks of its memory, `host` of pinned memory, the rest on flash.
-inline std::shared_ptr<WatchedRuntime> use_soft_gpu(std::uint32_t frames, std::uint32_t host, bool strict = false,
-                                                    const soft::Machine& machine = {}) {
-  soft::reset(machine);
+inline std::shared_ptr<WatchedRuntime> use_soft_gpu(std::uint32_t frames, std::uint32_t host, bool strict = false) {
+  soft::reset();
   Options options = gpu_options(frames, host, "256MiB");
   options.device_strict = strict;
   auto runtime = std::make_shared<WatchedRuntime>(DeviceRuntime::open(options));

@@ -17,7 +17,7 @@ namespace ebb {
 
 class GpuFixture : public testing::Test {
  protected:
-  void SetUp() override { soft::reset(machine()); }
+  void SetUp() override { soft::reset(); }
   void TearDown() override {
     runtime_.reset();
     for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
@@ -25,8 +25,6 @@ class GpuFixture : public testing::Test {
     EXPECT_EQ(soft::live().total(), 0u);
     soft::reset();
   }
-  // What the test runs on.
-  virtual soft::Machine machine() const { return {}; }
   void* stream() {
     void* made = nullptr;
     EXPECT_EQ(soft::new_stream(&made), 0);

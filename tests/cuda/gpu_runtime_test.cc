@@ -321,6 +321,7 @@ TEST_F(GpuRuntimeTest, ForkedChildIsRefused) {
       runtime_->allocate(kGpuBlock);
     } catch (const Error& error) {
       runtime_->deallocate(data);
+      runtime_.reset();
       ::_exit(error.status() == Status::kUnsupported ? 0 : 2);
     }
     ::_exit(1);
@@ -347,6 +348,20 @@ TEST_F(GpuRuntimeTest, NonsenseIsRefusedWithTheRemedy) {
   options = gpu_options(8, 4);
   options.policy = "nonsense";
   EXPECT_NE(refusal(options).find("foresight"), std::string::npos);
+  std::byte host[64];
+  open(gpu_options(8, 4));
+  EXPECT_THROW(runtime_->adopt(host), Error);
+}
+
+TEST_F(GpuRuntimeTest, AGpuWithoutVirtualMemoryIsRefused) {
+  soft::Machine machine;
+  machine.virtual_memory = false;
+  soft::reset(machine);
+  const std::string why = refusal(gpu_options(8, 4));
+  EXPECT_NE(why.find("tensors cannot live on a GPU: the GPU 'software device' has no virtual memory API"),
+            std::string::npos)
+      << why;
+  EXPECT_NE(why.find("EBB_DEVICE"), std::string::npos) << why;
 }
 
 // Every call to the driver fails once, in turn: the runtime says so, or goes on; it never gives wrong data, never hangs

@@ -35,7 +35,7 @@ Status Gpu::find(const std::string& library, int ordinal, std::string& reason) {
   int supported = 0;
   if (error == kSuccess) error = api.device_attribute(&supported, kAttributeVirtualMemory, device);
   if (error != kSuccess) return refuse(error, "GPU " + std::to_string(ordinal) + " cannot be used", reason);
-  virtual_memory = api.has_virtual_memory() && supported != 0;
+  virtual_memory = supported != 0;
   return Status::kOk;
 }
 

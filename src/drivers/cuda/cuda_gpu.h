@@ -14,7 +14,7 @@ struct Gpu {
   Device device = 0;
   Context context = nullptr;
   std::string name;
-  bool virtual_memory = false;  // whether it and its driver have the virtual memory API
+  bool virtual_memory = false;  // whether it has the virtual memory API
 
   // All but the context: kInvalid, kUnsupported, with a sentence in `reason` that says what to do about it.
   Status find(const std::string& library, int ordinal, std::string& reason);

@@ -15,7 +15,8 @@ Status CudaDevice::make(const Config& config, std::unique_ptr<CudaDevice>& devic
     return status;
   if (!made->gpu_.virtual_memory) {
     reason = "the GPU '" + made->gpu_.name +
-             "' or its driver has no virtual memory API (CUDA 11.2, cuMemMap): tensors " + "cannot move there";
+             "' has no virtual memory API (cuMemMap), without which nothing can move there; choose another with " +
+             "--device (EBB_DEVICE), or run without --device-memory";
     return Status::kUnsupported;
   }
   if (const Status status = made->gpu_.enter(reason); status != Status::kOk) return status;

@@ -15,7 +15,7 @@ struct GpuFacts {
   std::string name;
   std::size_t memory_bytes = 0;
   int capability = 0;             // 90 for 9.0
-  bool virtual_memory = false;    // cuMemMap and what goes with it: tensors can move
+  bool virtual_memory = false;    // cuMemMap and what goes with it: tensors can live there
   bool pageable_access = false;   // it reads any memory of a process (HMM, ATS)
   bool host_page_tables = false;  // by the page tables of the host (ATS)
 };

@@ -4,10 +4,8 @@
 #include <bit>
 
 #include "drivers/cuda/cuda_device.h"
-#include "drivers/cuda/cuda_fixed.h"
 #include "drivers/linux/flash_file.h"
 #include "drivers/linux/machine_memory.h"
-#include "runtime/device/fixed_runtime.h"
 #include "runtime/device/gpu_runtime.h"
 #include "runtime/open_flash.h"
 
@@ -79,36 +77,11 @@ std::unique_ptr<GpuDevice> open_cuda(const Options& options, const Core::Config&
   return device;
 }
 
-// Whether frames can be mapped under addresses there.
-bool has_virtual_memory(const Options& options) {
-  cuda::Gpu gpu;
-  std::string reason;
-  if (const Status status = gpu.find(options.cuda_library, options.device, reason); status != Status::kOk) {
-    throw Error(status, "tensors cannot live on a GPU: " + reason);
-  }
-  return gpu.virtual_memory;
-}
-
-std::shared_ptr<DeviceRuntime> open_fixed(const Options& options) {
-  const CudaFixedDevice::Config wanted{options.cuda_library, options.device, options.device_memory, options.memory};
-  std::unique_ptr<CudaFixedDevice> device;
-  std::unique_ptr<Timelines> timelines;
-  std::string reason;
-  if (const Status status = CudaFixedDevice::make(wanted, device, reason); status != Status::kOk) {
-    throw Error(status, "tensors cannot live on a GPU: " + reason);
-  }
-  if (const Status status = Timelines::make(*device, nullptr, nullptr, timelines); status != Status::kOk) {
-    throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
-  }
-  return std::make_shared<FixedRuntime>(options, std::move(device), std::move(timelines));
-}
-
 }  // namespace
 
 std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   Options options = wanted;
   check(options);
-  if (!has_virtual_memory(options)) return open_fixed(options);
   GpuRuntime::Parts parts;
   parts.policy = make_policy(options.policy);
   if (parts.policy == nullptr) refuse("policy '" + options.policy + "' is unknown; choose window or foresight");
