@@ -1,8 +1,6 @@
 // See cuda_gpu.h.
 #include "drivers/cuda/cuda_gpu.h"
 
-#include "ebb/units.h"
-
 namespace ebb::cuda {
 
 Status Gpu::refuse(Result error, const std::string& what, std::string& reason) const {
@@ -49,13 +47,6 @@ Status Gpu::enter(std::string& reason) {
 void Gpu::let_go() {
   if (context != nullptr) static_cast<void>(api.context_release(device));
   context = nullptr;
-}
-
-std::string Gpu::description(std::size_t bytes) const {
-  int version = 0;
-  static_cast<void>(api.driver_version(&version));
-  return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + " on " + name + ", " +
-         format_size(bytes) + " of its memory";
 }
 
 }  // namespace ebb::cuda

@@ -23,8 +23,6 @@ struct Gpu {
   void let_go();
   // The status that an error comes to, and in `reason` what failed and what CUDA said.
   Status refuse(Result error, const std::string& what, std::string& reason) const;
-  // The GPU, and so much of its memory.
-  std::string description(std::size_t bytes) const;
 };
 
 }  // namespace ebb::cuda

@@ -79,6 +79,11 @@ Status CudaDevice::make_streams(std::string& reason) {
   return Status::kOk;
 }
 
-std::string CudaDevice::description() const { return gpu_.description(config_.frames * config_.block_bytes); }
+std::string CudaDevice::description() const {
+  int version = 0;
+  static_cast<void>(gpu_.api.driver_version(&version));
+  return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + " on " + gpu_.name +
+         ", " + format_size(config_.frames * config_.block_bytes) + " of its memory";
+}
 
 }  // namespace ebb

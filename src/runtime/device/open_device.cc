@@ -94,9 +94,7 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
   parts.config = core_config(options);
   parts.device = open_cuda(options, parts.config);
-  if (const Status status = Timelines::make(*parts.device, parts.device->copy_stream(GpuDevice::Copy::kIn),
-                                            parts.device->copy_stream(GpuDevice::Copy::kOut), parts.timelines);
-      status != Status::kOk) {
+  if (const Status status = Timelines::make(*parts.device, parts.timelines); status != Status::kOk) {
     throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
   }
   parts.flash = open_flash(options, std::move(file), parts.config.queue_depth, parts.flash_description);
