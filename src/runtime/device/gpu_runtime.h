@@ -145,7 +145,6 @@ class GpuRuntime final : public DeviceRuntime {
   Recorder* recorder_;   // owned by the core; null if nothing is recorded
   std::string refused_;  // what announce() could not throw
   std::uint64_t steps_ = 0;
-  std::uint64_t last_step_ns_ = 0;
   std::uint64_t last_launch_ns_ = 0;
   std::uint64_t peak_resident_bytes_ = 0;
   int process_;
