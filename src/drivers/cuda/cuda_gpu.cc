@@ -29,11 +29,17 @@ Status Gpu::find(const std::string& library, int ordinal, std::string& reason) {
   error = api.device_get(&device, ordinal);
   char text[256] = "?";
   if (error == kSuccess) error = api.device_name(text, sizeof text, device);
-  this->name = text;
-  int supported = 0;
-  if (error == kSuccess) error = api.device_attribute(&supported, kAttributeVirtualMemory, device);
+  name = text;
+  const auto ask = [&](int attribute) {
+    int value = 0;
+    if (error == kSuccess) error = api.device_attribute(&value, attribute, device);
+    return value;
+  };
+  virtual_memory = ask(kAttributeVirtualMemory) != 0;
+  pageable_access = ask(kAttributePageableAccess) != 0;
+  host_page_tables = ask(kAttributeHostPageTables) != 0;
+  capability = 10 * ask(kAttributeMajor) + ask(kAttributeMinor);
   if (error != kSuccess) return refuse(error, "GPU " + std::to_string(ordinal) + " cannot be used", reason);
-  virtual_memory = supported != 0;
   return Status::kOk;
 }
 

@@ -3,16 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace ebb {
 namespace {
 
-// Looks at the device are this far apart, at first and at most, while somebody waits here.
-constexpr std::chrono::microseconds kLookFirst{5};
-constexpr std::chrono::microseconds kLookMax{500};
 // A kernel that runs for longer than this is taken to hang.
 constexpr std::chrono::minutes kWaitMax{30};
 
@@ -162,16 +159,10 @@ bool Timelines::done(const Fences& fences) {
 }
 
 Status Timelines::wait_here(const Fences& fences) {
-  auto pause = kLookFirst;
-  bool waited = false;
-  const auto end = std::chrono::steady_clock::now() + kWaitMax;
-  while (!done(fences)) {
-    waited = true;
-    if (std::chrono::steady_clock::now() > end) return Status::kBusy;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, kLookMax);
+  if (!done(fences)) {
+    ++host_waits_;
+    if (!look_until_over(kWaitMax, [&] { return done(fences); })) return Status::kBusy;
   }
-  host_waits_ += waited ? 1 : 0;
   return device_.failure().empty() ? Status::kOk : Status::kIoError;
 }
 
