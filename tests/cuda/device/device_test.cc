@@ -10,16 +10,13 @@
 
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/cuda/cuda_probe.h"
-#include "ebb/units.h"
-#include "soft/soft_driver.h"
+#include "gpu_program.h"
 
 namespace ebb {
 namespace {
 
 constexpr std::uint32_t kFrames = 4;
 constexpr std::uint32_t kBlocks = 8;
-
-enum class World { kSoft, kGpu };
 
 class DeviceTest : public testing::TestWithParam<World> {
  protected:
@@ -39,8 +36,7 @@ class DeviceTest : public testing::TestWithParam<World> {
     for (const GpuDevice::Event event : events_) device_->destroy_event(event);
     device_.reset();
     if (GetParam() != World::kSoft) return;
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
+    expect_clean();
   }
 
   std::span<std::byte> host(std::size_t block) {
@@ -156,9 +152,7 @@ TEST_P(DeviceTest, SaysWhatItIs) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(device_->base()) % config_.block_bytes, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceTest, testing::Values(World::kSoft, World::kGpu), [](const auto& test) {
-  return test.param == World::kSoft ? std::string("Soft") : std::string("Gpu");
-});
+INSTANTIATE_TEST_SUITE_P(All, DeviceTest, testing::Values(World::kSoft, World::kGpu), name_of);
 
 // What is said where CUDA cannot be had.
 class CudaOpenTest : public testing::Test {
@@ -178,69 +172,64 @@ class CudaOpenTest : public testing::Test {
     EXPECT_EQ(soft::live().total(), 0u);
     return reason;
   }
-  bool says(const std::string& reason, const std::string& what) {
-    if (reason.find(what) != std::string::npos) return true;
-    ADD_FAILURE() << "'" << reason << "' does not say " << what;
-    return false;
-  }
   CudaDevice::Config config_;
 };
 
 TEST_F(CudaOpenTest, NoDriver) {
   config_.library = "libcuda_of_nobody.so.1";
-  says(refusal(Status::kUnsupported), "there is no CUDA driver here");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "there is no CUDA driver here");
 }
 
 TEST_F(CudaOpenTest, WrongDriver) {
   config_.library = "libc.so.6";
-  says(refusal(Status::kUnsupported), "lacks cuInit");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "lacks cuInit");
 }
 
 TEST_F(CudaOpenTest, NoDevice) {
   soft::Machine machine;
   machine.devices = 0;
   soft::reset(machine);
-  says(refusal(Status::kUnsupported), "CUDA_VISIBLE_DEVICES");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "CUDA_VISIBLE_DEVICES");
 }
 
 TEST_F(CudaOpenTest, WrongOrdinal) {
   soft::reset();
   config_.ordinal = 3;
-  says(refusal(Status::kInvalid), "this process sees 1");
+  EXPECT_PRED2(contains, refusal(Status::kInvalid), "this process sees 1");
 }
 
 TEST_F(CudaOpenTest, DriverMismatch) {
   soft::reset();
   soft::fail_call(1, cuda::kDriverMismatch, "cuInit");
-  says(refusal(Status::kUnsupported), "restart the machine");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "restart the machine");
 }
 
 TEST_F(CudaOpenTest, NoVirtualMemory) {
   soft::Machine machine;
   machine.virtual_memory = false;
   soft::reset(machine);
-  says(refusal(Status::kUnsupported), "virtual memory API");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "virtual memory API");
 }
 
 TEST_F(CudaOpenTest, TooLittleMemory) {
   soft::Machine machine;
   machine.memory_bytes = 128 * kKiB;
   soft::reset(machine);
-  says(refusal(Status::kNoMemory), "--device-memory");
+  EXPECT_PRED2(contains, refusal(Status::kNoMemory), "--device-memory");
 }
 
 TEST_F(CudaOpenTest, WrongGranularity) {
   soft::Machine machine;
   machine.granularity = 2 * kMiB;
   soft::reset(machine);
-  says(refusal(Status::kInvalid), "EBB_BLOCK");
+  EXPECT_PRED2(contains, refusal(Status::kInvalid), "EBB_BLOCK");
 }
 
 TEST_F(CudaOpenTest, NoPinnedMemory) {
   soft::Machine machine;
   machine.pinned_bytes = 4096;
   soft::reset(machine);
-  says(refusal(Status::kNoMemory), "--memory");
+  EXPECT_PRED2(contains, refusal(Status::kNoMemory), "--memory");
 }
 
 // What `ebb doctor` tells.

@@ -279,7 +279,6 @@ TEST_F(CudaArrayTest, WithoutCompilerTheRuntimeIsNotTaken) {
 }
 
 // On the software driver; and on a GPU, where there is one: what only that can show is how its own functions round.
-enum class World { kSoft, kGpu };
 class CudaOperatorTest : public testing::TestWithParam<World> {
  protected:
   void SetUp() override {
@@ -382,9 +381,7 @@ TEST_P(CudaOperatorTest, ProductsAndPiecesLargerThanGpuMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaOperatorTest, testing::Values(World::kSoft, World::kGpu), [](const auto& test) {
-  return test.param == World::kSoft ? std::string("Soft") : std::string("Gpu");
-});
+INSTANTIATE_TEST_SUITE_P(All, CudaOperatorTest, testing::Values(World::kSoft, World::kGpu), name_of);
 
 }  // namespace
 }  // namespace ebb

@@ -3,8 +3,6 @@
 // Used by one thread.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <memory>
 
 #include "ebb/array.h"
@@ -21,12 +19,6 @@ inline std::shared_ptr<WatchedRuntime> use_soft_gpu(std::uint32_t frames, std::u
   auto runtime = std::make_shared<WatchedRuntime>(DeviceRuntime::open(options));
   use_runtime(runtime);
   return runtime;
-}
-
-// Nothing of it is left, and nothing was done wrong.
-inline void expect_clean() {
-  for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-  EXPECT_EQ(soft::live().total(), 0u);
 }
 
 }  // namespace ebb

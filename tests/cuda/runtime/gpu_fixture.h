@@ -21,8 +21,7 @@ class GpuFixture : public testing::Test {
   void TearDown() override {
     runtime_.reset();
     for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
+    expect_clean();
     soft::reset();
   }
   void* stream() {
