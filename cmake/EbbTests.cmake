@@ -4,7 +4,7 @@
 #   src/<folder>/test/*.cc        what both share
 #   tests/conformance/*.cc        every port implementation against one suite, label fast
 #   cli/test/*_test.cc            the parts of the command line, label fast
-#   tests/cuda/*.cc               the CUDA driver and its runtime, on the software driver in tests/cuda/soft
+#   tests/cuda/*/*_test.cc        the CUDA driver and what is on it, on the software driver in tests/cuda/soft
 #   tests/opencl/*.cc             the OpenCL driver, through the library in tests/opencl/layer, on PoCL; under
 #                                 sanitizers on the software OpenCL in tests/opencl/soft
 find_package(GTest REQUIRED)
@@ -106,50 +106,50 @@ add_library(cuda_soft SHARED ${soft_cuda})
 target_include_directories(cuda_soft PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(cuda_soft PRIVATE ebb_flags Threads::Threads)
 set_target_properties(cuda_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-# NVRTC, with this machine's compiler, cuBLAS on that driver, and what is asked of cuFile.
+# NVRTC, with this machine's compiler, and cuBLAS on that driver.
 set(host_compiler ${CMAKE_SOURCE_DIR}/tests/host_compiler.cc)
-foreach(library nvrtc cublas cufile)
-  set(soft_parts ${CMAKE_SOURCE_DIR}/tests/cuda/soft_${library}.cc)
+foreach(library nvrtc cublas)
+  set(soft_parts ${CMAKE_SOURCE_DIR}/tests/cuda/soft/libraries/soft_${library}.cc)
   if(library STREQUAL "nvrtc")
     list(APPEND soft_parts ${host_compiler})
   endif()
   add_library(${library}_soft SHARED ${soft_parts})
-  target_include_directories(${library}_soft PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_include_directories(${library}_soft PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/tests/cuda)
   target_link_libraries(${library}_soft PRIVATE ebb_flags)
   set_target_properties(${library}_soft PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
 target_compile_definitions(nvrtc_soft PRIVATE EBB_SOFT_CXX="${CMAKE_CXX_COMPILER}"
                            EBB_SOFT_FOLDER="${CMAKE_BINARY_DIR}/tests/soft_nvrtc"
                            EBB_SOFT_MATH="${CMAKE_SOURCE_DIR}/tests/soft_math.h"
-                           EBB_SOFT_PRELUDE="${CMAKE_SOURCE_DIR}/tests/cuda/soft_prelude.h")
+                           EBB_SOFT_PRELUDE="${CMAKE_SOURCE_DIR}/tests/cuda/soft/libraries/soft_prelude.h")
 target_link_libraries(cublas_soft PRIVATE cuda_soft)
-file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*_test.cc)
+file(GLOB cuda_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*/*_test.cc)
 if(NOT TARGET ebb_array)
-  list(FILTER cuda_tests EXCLUDE REGEX "/(array|fixed_runtime)_test\\.cc$")
+  list(FILTER cuda_tests EXCLUDE REGEX "/array_test\\.cc$")
 endif()
 ebb_gtest(cuda_test SOURCES ${cuda_tests} LIBRARIES $<TARGET_NAME_IF_EXISTS:ebb_array> ebb ebb_sim cuda_soft)
-add_dependencies(cuda_test nvrtc_soft cublas_soft cufile_soft)
+add_dependencies(cuda_test nvrtc_soft cublas_soft)
 target_compile_definitions(cuda_test PRIVATE EBB_NVRTC="${nvrtc}")
 math(EXPR cuda_fuzz_runs "${EBB_FUZZ_RUNS} / 5") # a run is larger than those of the core
-ebb_fuzzer(cuda_fuzz RUNS ${cuda_fuzz_runs} SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/device_fuzz.cc
+ebb_fuzzer(cuda_fuzz RUNS ${cuda_fuzz_runs} SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/runtime/device_fuzz.cc
            LIBRARIES ebb cuda_soft)
-add_executable(gpu_bench ${CMAKE_SOURCE_DIR}/tests/cuda/gpu_bench.cc)
+add_executable(gpu_bench ${CMAKE_SOURCE_DIR}/tests/cuda/device/gpu_bench.cc)
 target_link_libraries(gpu_bench PRIVATE ebb ebb_flags)
 set_target_properties(gpu_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 # The tests of arrays anywhere, with a GPU as the place of new ones. Of one thread but for streams, which cuda_test has.
 if(TARGET ebb_array AND NOT EBB_SANITIZE MATCHES "thread")
-  ebb_gtest(cuda_operations_test SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/array_environment.cc
+  ebb_gtest(cuda_operations_test SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/kernels/array_environment.cc
             ${CMAKE_SOURCE_DIR}/src/array/test/operations_test.cc ${CMAKE_SOURCE_DIR}/src/array/test/reduce_test.cc
             LIBRARIES ebb_array ebb cuda_soft)
   add_dependencies(cuda_operations_test nvrtc_soft cublas_soft)
 endif()
 foreach(program cuda_test cuda_fuzz cuda_operations_test)
   if(TARGET ${program})
+    target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/tests/cuda)
     target_compile_definitions(${program} PRIVATE EBB_SOFT_CUDA="$<TARGET_FILE:cuda_soft>"
                                EBB_SOFT_NVRTC="$<TARGET_FILE:nvrtc_soft>"
-                               EBB_SOFT_CUBLAS="$<TARGET_FILE:cublas_soft>"
-                               EBB_SOFT_CUFILE="$<TARGET_FILE:cufile_soft>")
+                               EBB_SOFT_CUBLAS="$<TARGET_FILE:cublas_soft>")
   endif()
 endforeach()
 

@@ -43,7 +43,6 @@ Check check_opencl();
 // checks_cuda.cc
 Check check_cuda();
 Check check_pinned_memory();
-Check check_gpudirect_storage();
 
 // checks_flash.cc
 Check check_io_uring();

@@ -1,18 +1,15 @@
-// What CUDA offers: driver and GPUs, pinned memory, GPUDirect Storage. Nothing needs any of it, so the absence of a GPU
-// is no fault of the machine; a driver that does not work is.
+// What CUDA offers: driver and GPUs, pinned memory. Nothing needs any of it, so the absence of a GPU is no fault of the
+// machine; a driver that does not work is.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "doctor/check.h"
-#include "drivers/cuda/probe/cuda_probe.h"
-#include "drivers/cuda/probe/cufile_probe.h"
+#include "drivers/cuda/cuda_probe.h"
 #include "drivers/linux/system/machine_memory.h"
 #include "drivers/linux/system/system_files.h"
 #include "ebb/options.h"
 #include "ebb/units.h"
-#include "run/scratch_directory.h"
 
 namespace ebb::cli {
 namespace {
@@ -27,20 +24,10 @@ bool has_kernel_driver() { return read_line("/proc/driver/nvidia/version").has_v
 std::string describe(const cuda::GpuFacts& gpu) {
   return fmt::format("{} (compute capability {}.{}), {}, {}, {}", gpu.name, gpu.capability / 10, gpu.capability % 10,
                      format_size(gpu.memory_bytes),
-                     gpu.virtual_memory ? "virtual memory API" : "no virtual memory API: tensors keep their place",
+                     gpu.virtual_memory ? "virtual memory API" : "no virtual memory API, which tensors on it need",
                      !gpu.pageable_access   ? "no access to pageable memory, which ebb::CudaMirror needs"
                      : gpu.host_page_tables ? "access to pageable memory by the host's page tables (ebb::CudaMirror)"
                                             : "access to pageable memory by HMM (ebb::CudaMirror)");
-}
-
-// A check of what only a GPU has; false where there is none.
-bool find_gpu(Check& check) {
-  cuda::CudaFacts facts;
-  std::string reason;
-  if (cuda::probe(options_from_environment().cuda_library, facts, reason) == Status::kOk) return true;
-  check.found = "not examined: there is no GPU that CUDA can use";
-  check.details["reason"] = reason;
-  return false;
 }
 
 }  // namespace
@@ -65,10 +52,10 @@ Check check_cuda() {
   if (status == Status::kOk) {
     check.found = fmt::format("{}.{}: {}", facts.version / 1000, facts.version % 1000 / 10, check.found);
     check.details["version"] = facts.version;
-    const bool can_move = std::ranges::all_of(facts.gpus, [](const auto& gpu) { return gpu.virtual_memory; });
-    if (can_move) return check;
+    const bool can_all = std::ranges::all_of(facts.gpus, [](const auto& gpu) { return gpu.virtual_memory; });
+    if (can_all) return check;
     check.verdict = Verdict::kWarning;
-    check.remedy = "tensors move to host memory and flash from CUDA 11.2 on: install a newer NVIDIA driver";
+    check.remedy = "choose a GPU that has it with --device; programs without --device-memory work as they are";
     return check;
   }
   check.details["reason"] = reason;
@@ -84,9 +71,15 @@ Check check_cuda() {
 
 Check check_pinned_memory() {
   Check check{"pinned_memory", "pinned memory", Verdict::kGood, "", "", {}};
-  if (!find_gpu(check)) return check;
+  const std::string library = options_from_environment().cuda_library;
+  cuda::CudaFacts facts;
   std::string reason;
-  const Status status = cuda::probe_pinning(options_from_environment().cuda_library, kPinnedBytes, reason);
+  if (cuda::probe(library, facts, reason) != Status::kOk) {
+    check.found = "not examined: there is no GPU that CUDA can use";
+    check.details["reason"] = reason;
+    return check;
+  }
+  const Status status = cuda::probe_pinning(library, kPinnedBytes, reason);
   const std::uint64_t free = read_machine_memory().usable_bytes();
   check.details["tried_bytes"] = kPinnedBytes;
   check.details["usable_bytes"] = free;
@@ -97,39 +90,6 @@ Check check_pinned_memory() {
   check.verdict = Verdict::kWarning;
   check.found = reason;
   check.remedy = "free host memory, or raise the container's limit: ulimit -l does not matter to CUDA";
-  return check;
-}
-
-Check check_gpudirect_storage() {
-  Check check{"gpudirect_storage", "GPUDirect Storage", Verdict::kGood, "", "", {}};
-  if (!find_gpu(check)) return check;
-  // cuFile writes a log where it is started. This process is the check's own.
-  const ScratchDirectory scratch;
-  if (::chdir(scratch.file(".").c_str()) != 0) check.details["log"] = "in the current directory";
-  cuda::CufileFacts facts;
-  std::string reason;
-  const Status status = cuda::probe_cufile("", facts, reason);
-  if (status == Status::kOk) {
-    const bool is_direct = facts.nvme || facts.nvme_p2p;
-    check.found = is_direct
-                      ? fmt::format("cuFile reads NVMe drives directly, by {}",
-                                    facts.nvme ? fmt::format("nvidia-fs {}.{}", facts.driver_major, facts.driver_minor)
-                                               : "peer-to-peer DMA of the kernel")
-                      : "cuFile works by way of host memory (compatibility mode)";
-    check.found += "; Ebbtide does not use it";
-    check.details = {{"nvidia_fs", fmt::format("{}.{}", facts.driver_major, facts.driver_minor)},
-                     {"nvme", facts.nvme},
-                     {"nvme_p2p", facts.nvme_p2p},
-                     {"compatibility_mode", facts.compatible}};
-    return check;
-  }
-  check.details["reason"] = reason;
-  check.found = reason + "; none is needed";
-  if (status == Status::kUnsupported) return check;
-  check.verdict = Verdict::kWarning;
-  check.remedy =
-      "for programs that use cuFile: load the kernel module nvidia-fs (package nvidia-fs or nvidia-gds), or "
-      "allow compatibility mode in cufile.json";
   return check;
 }
 

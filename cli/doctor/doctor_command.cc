@@ -55,7 +55,6 @@ std::vector<CheckTask> list_tasks(const std::string& flash, bool quick) {
   driver("opencl", "OpenCL", check_opencl);
   driver("cuda", "CUDA", check_cuda);
   driver("pinned_memory", "pinned memory", check_pinned_memory);
-  driver("gpudirect_storage", "GPUDirect Storage", check_gpudirect_storage);
   tasks.push_back(CheckTask{"flash_directory", "flash directory", kFlashLimit, Verdict::kBlocking,
                             [flash] { return check_flash(flash); }});
   const auto where_usable = [flash](Check (*body)(const std::string&)) {

@@ -29,7 +29,8 @@ class DeviceRuntime : public Runtime {
  public:
   using Stream = void*;
 
-  // Throws Error with the remedy: no driver, no GPU, not so much memory on it or to be pinned, nonsense options.
+  // Throws Error with the remedy: no driver, no GPU, one without the virtual memory API, not so much memory on it or to
+  // be pinned, nonsense options.
   static std::shared_ptr<DeviceRuntime> open(const Options& options);
 
   // allocate(): aligned to 512 bytes, whatever the size. Throws Error(kNoMemory), or kIoError when the GPU is lost. The

@@ -327,9 +327,7 @@ void ManagedRuntime::after_change() {
 void ManagedRuntime::step() noexcept {
   if (child_) return;
   const Lock lock(mutex_);
-  const std::uint64_t now = monotonic_ns();
-  if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
-  last_step_ns_ = now;
+  stats_file_.end_step();
   ++steps_;
   tell_core();
   core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());

@@ -180,7 +180,6 @@ class ManagedRuntime final : public Runtime {
   std::size_t faulting_count_ = 0;
   std::uint64_t faults_ = 0;
   std::uint64_t steps_ = 0;
-  std::uint64_t last_step_ns_ = 0;
   std::uint64_t last_launch_ns_ = 0;  // when the launch announced last had its blocks
   StarvationClock starvation_;
   std::uint64_t held_blocks_ = 0;  // counted once for each who holds them

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "base/clock.h"
 #include "ebb/status.h"
 
 namespace ebb {
@@ -47,10 +49,11 @@ void StatsFile::update(const Stats& stats) {
   page_->sequence.fetch_add(1, std::memory_order_release);
 }
 
-void StatsFile::add_step(double seconds) {
-  if (page_ == nullptr) return;
+void StatsFile::end_step() {
+  const std::uint64_t begun_ns = std::exchange(last_step_ns_, monotonic_ns());
+  if (page_ == nullptr || begun_ns == 0) return;
   const std::uint64_t step = page_->step_count.load(std::memory_order_relaxed);
-  page_->step_seconds[step % StatsPage::kStepsMax] = seconds;
+  page_->step_seconds[step % StatsPage::kStepsMax] = static_cast<double>(last_step_ns_ - begun_ns) * 1e-9;
   page_->step_count.store(step + 1, std::memory_order_release);
 }
 

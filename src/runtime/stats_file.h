@@ -1,6 +1,6 @@
 // StatsFile: the writer's side of ebb::StatsPage: a mapped file, or nothing when no path was given.
 //
-// update() and add_step() are called under the runtime's lock and do not allocate.
+// update() and end_step() are called under the runtime's lock and do not allocate.
 #pragma once
 
 #include <string>
@@ -19,7 +19,8 @@ class StatsFile {
   // Throws Error if the file cannot be made. An empty path: steps are kept in memory only.
   void open(const std::string& path, const std::string& policy, const std::string& description);
   void update(const Stats& stats);
-  void add_step(double seconds);
+  // An iteration ends now, and the next one begins.
+  void end_step();
   // Of the steps kept, oldest first.
   std::vector<double> step_seconds() const;
   // In a forked child: the page stays the parent's.
@@ -27,6 +28,7 @@ class StatsFile {
 
  private:
   StatsPage* page_ = nullptr;
+  std::uint64_t last_step_ns_ = 0;
 };
 
 }  // namespace ebb

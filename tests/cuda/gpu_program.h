@@ -1,8 +1,10 @@
-// GpuProgram: what the tests of a DeviceRuntime on the software driver share: opening one, kernels between announce and
-// retire, and the end, at which nothing may be left or have been done wrong.
+// GpuProgram: what the tests on the software driver share: opening a DeviceRuntime there, kernels between announce and
+// retire, what errors say, and the end, at which nothing may be left or have been done wrong.
 //
 // Owned by a test; its thread only, unless said otherwise.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
@@ -19,6 +21,18 @@
 namespace ebb {
 
 inline constexpr std::size_t kGpuBlock = 64 * kKiB;
+
+// Where a test runs: the second is skipped where there is no GPU.
+enum class World { kSoft, kGpu };
+inline std::string name_of(const testing::TestParamInfo<World>& test) {
+  return test.param == World::kSoft ? "Soft" : "Gpu";
+}
+
+inline constexpr const char* kScale = R"(
+extern "C" __global__ void scale(const float* x, float* y, float by, long long count) {
+  const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) y[i] = by * x[i];
+})";
 
 // `frames` blocks of GPU memory and `host` of host memory, besides what is for staging.
 inline Options gpu_options(std::uint32_t frames, std::uint32_t host, const std::string& flash_size = "64MiB") {
@@ -80,6 +94,26 @@ inline void check_words(const void* data, std::size_t bytes, std::uint64_t seed,
   for (std::size_t i = 0; i < bytes / 8; ++i) {
     if (words[i] != word(seed, first + i)) wrong->fetch_add(1);
   }
+}
+
+// What an error says; empty: there was none.
+template <typename Do>
+std::string said(Status status, Do&& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), status) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Nothing is left on the software driver, and nothing was done wrong.
+inline void expect_clean() {
+  for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
+  EXPECT_EQ(soft::live().total(), 0u);
 }
 
 }  // namespace ebb

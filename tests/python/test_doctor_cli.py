@@ -18,7 +18,7 @@ def test_doctor_json(box):
     checks = {check["id"]: check for check in found["checks"]}
     expected = {"kernel", "userfaultfd", "system_calls", "uffdio_move", "huge_pages", "max_map_count", "io_uring"}
     expected |= {"flash_directory", "flash_space", "flash_features", "memory", "processor", "swap", "memlock", "trial",
-                 "opencl", "cuda", "pinned_memory", "gpudirect_storage", "python"}
+                 "opencl", "cuda", "pinned_memory", "python"}
     assert expected == set(checks)
     for check in checks.values():
         assert check["verdict"] in ("good", "warning", "blocking") and check["found"]
@@ -32,28 +32,26 @@ def test_doctor_json(box):
 def cuda_checks(box, library):
     result = box.run("doctor", "--json", "--quick", EBB_PYTHON=sys.executable, EBB_CUDA_LIBRARY=library)
     checks = {check["id"]: check for check in json.loads(result.stdout)["checks"]}
-    return [checks[name] for name in ("cuda", "pinned_memory", "gpudirect_storage")]
+    return [checks[name] for name in ("cuda", "pinned_memory")]
 
 
 def test_doctor_without_a_gpu(box):
-    cuda, pinned, storage = cuda_checks(box, "libcuda_of_nobody.so.1")
-    for check in (cuda, pinned, storage):
+    cuda, pinned = cuda_checks(box, "libcuda_of_nobody.so.1")
+    for check in (cuda, pinned):
         assert "there is no CUDA driver here" in check["details"]["reason"]
     assert cuda["details"]["gpus"] == []
-    assert "not examined" in pinned["found"] and "not examined" in storage["found"]
-    assert pinned["verdict"] == storage["verdict"] == "good"
+    assert "not examined" in pinned["found"] and pinned["verdict"] == "good"
 
 
 @pytest.mark.skipif(not SOFT_CUDA.exists(), reason="the software CUDA driver is not built")
 def test_doctor_finds_a_gpu(box):
-    cuda, pinned, storage = cuda_checks(box, str(SOFT_CUDA))
+    cuda, pinned = cuda_checks(box, str(SOFT_CUDA))
     assert cuda["verdict"] == "good" and cuda["details"]["version"] == 13000
     [gpu] = cuda["details"]["gpus"]
     assert gpu == {"name": "software device", "memory_bytes": 256 << 20, "compute_capability": "9.0",
                    "virtual_memory": True, "pageable_memory_access": False, "host_page_tables": False}
     assert "13.0: software device" in cuda["found"]
     assert pinned["verdict"] == "good" and "64.0 MiB can be pinned" in pinned["found"]
-    assert "not examined" not in storage["found"]
 
 
 def test_doctor_measures_and_leaves_nothing_behind(box):

@@ -12,7 +12,7 @@ namespace ebb::cuda {
 namespace {
 
 // The one list of what is used.
-void find_base(Symbols& symbols, Api& api) {
+void find_all(Symbols& symbols, Api& api) {
   symbols.find(api.init, "cuInit");
   symbols.find(api.driver_version, "cuDriverGetVersion");
   symbols.find(api.error_name, "cuGetErrorName");
@@ -31,7 +31,6 @@ void find_base(Symbols& symbols, Api& api) {
   symbols.find(api.allocate, "cuMemAlloc_v2");
   symbols.find(api.free, "cuMemFree_v2");
   symbols.find(api.host_allocate, "cuMemHostAlloc");
-  symbols.find(api.host_pointer, "cuMemHostGetDevicePointer_v2");
   symbols.find(api.host_free, "cuMemFreeHost");
   symbols.find(api.stream_create, "cuStreamCreate");
   symbols.find(api.stream_destroy, "cuStreamDestroy_v2");
@@ -47,9 +46,6 @@ void find_base(Symbols& symbols, Api& api) {
   symbols.find(api.module_unload, "cuModuleUnload");
   symbols.find(api.module_function, "cuModuleGetFunction");
   symbols.find(api.launch, "cuLaunchKernel");
-}
-
-void find_virtual_memory(Symbols& symbols, Api& api) {
   symbols.find(api.granularity, "cuMemGetAllocationGranularity");
   symbols.find(api.reserve, "cuMemAddressReserve");
   symbols.find(api.unreserve, "cuMemAddressFree");
@@ -70,16 +66,13 @@ Status Api::load(const std::string& library, Api& api, std::string& reason) {
              "): install the NVIDIA driver, give the container access to the GPU, or run without --device-memory";
     return Status::kUnsupported;
   }
-  Symbols base(opened);
-  find_base(base, api);
-  if (base.missing() != nullptr) {
-    reason = "'" + library + "' is no CUDA driver, or one too old: it lacks " + base.missing() +
+  Symbols symbols(opened);
+  find_all(symbols, api);
+  if (symbols.missing() != nullptr) {
+    reason = "'" + library + "' is no CUDA driver, or one older than CUDA 11.2: it lacks " + symbols.missing() +
              "; install the NVIDIA driver";
     return Status::kUnsupported;
   }
-  Symbols virtual_memory(opened);
-  find_virtual_memory(virtual_memory, api);
-  if (virtual_memory.missing() != nullptr) api.set_access = nullptr;
   Symbols advice(opened);
   advice.find(api.prefetch, "cuMemPrefetchAsync_v2");
   advice.find(api.prefetch_before_12_2, "cuMemPrefetchAsync");

@@ -59,7 +59,6 @@ inline constexpr int kGranularityMinimum = 0;         // CU_MEM_ALLOC_GRANULARIT
 inline constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventWithoutTiming = 2;    // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kHostPortable = 1;          // CU_MEMHOSTALLOC_PORTABLE
-inline constexpr unsigned kHostMapped = 2;            // CU_MEMHOSTALLOC_DEVICEMAP
 
 struct Location {  // CUmemLocation
   int type;
@@ -103,7 +102,6 @@ struct Api {
   Result (*allocate)(Pointer* pointer, std::size_t bytes) = nullptr;
   Result (*free)(Pointer pointer) = nullptr;
   Result (*host_allocate)(void** data, std::size_t bytes, unsigned flags) = nullptr;
-  Result (*host_pointer)(Pointer* pointer, void* data, unsigned flags) = nullptr;
   Result (*host_free)(void* data) = nullptr;
   Result (*stream_create)(Stream* stream, unsigned flags) = nullptr;
   Result (*stream_destroy)(Stream stream) = nullptr;
@@ -115,7 +113,7 @@ struct Api {
   Result (*copy_in)(Pointer to, const void* from, std::size_t bytes, Stream stream) = nullptr;
   Result (*copy_out)(void* to, Pointer from, std::size_t bytes, Stream stream) = nullptr;
   Result (*fill)(Pointer to, unsigned char value, std::size_t bytes, Stream stream) = nullptr;
-  // The virtual memory API: null where the driver is older than it.
+  // The virtual memory API.
   Result (*granularity)(std::size_t* bytes, const AllocationProperties* properties, int option) = nullptr;
   Result (*reserve)(Pointer* address, std::size_t bytes, std::size_t alignment, Pointer wish,
                     unsigned long long flags) = nullptr;
@@ -139,7 +137,6 @@ struct Api {
   Result (*prefetch)(Pointer address, std::size_t bytes, Location location, unsigned flags, Stream stream) = nullptr;
   Result (*prefetch_before_12_2)(Pointer address, std::size_t bytes, Device to, Stream stream) = nullptr;
 
-  bool has_virtual_memory() const { return set_access != nullptr; }
   // Never closed: threads of the driver outlive whoever uses it. kUnsupported with a sentence in `reason`: no such
   // library, or one that lacks an entry point and so is no CUDA driver, or too old a one.
   static Status load(const std::string& library, Api& api, std::string& reason);

@@ -114,4 +114,60 @@ Status CudaDevice::copy_out(std::span<std::byte> to, FrameIndex frame) {
   return status_of(gpu_.api.copy_out(to.data(), home(frame), to.size(), out_), "cuMemcpyDtoHAsync");
 }
 
+Status CudaDevice::make_event(Event& event) {
+  if (lost()) return Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  cuda::Event made = nullptr;
+  const Status status = status_of(gpu_.api.event_create(&made, cuda::kEventWithoutTiming), "cuEventCreate");
+  event = made;
+  return status;
+}
+
+void CudaDevice::destroy_event(Event event) {
+  if (lost()) return;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  static_cast<void>(status_of(gpu_.api.event_destroy(static_cast<cuda::Event>(event)), "cuEventDestroy"));
+}
+
+Status CudaDevice::record(Event event, Stream stream) {
+  if (lost()) return Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  // Without the event nobody could tell when what the stream was given is over.
+  const cuda::Result result = gpu_.api.event_record(static_cast<cuda::Event>(event), static_cast<cuda::Stream>(stream));
+  if (result != kSuccess) lose("cuEventRecord", result);
+  return result == kSuccess ? Status::kOk : Status::kIoError;
+}
+
+Status CudaDevice::wait(Stream stream, Event event) {
+  if (lost()) return Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  return status_of(gpu_.api.stream_wait(static_cast<cuda::Stream>(stream), static_cast<cuda::Event>(event), 0),
+                   "cuStreamWaitEvent");
+}
+
+Status CudaDevice::query(Event event) {
+  if (lost()) return Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  const cuda::Result result = gpu_.api.event_query(static_cast<cuda::Event>(event));
+  if (result == cuda::kNotReady) return Status::kBusy;
+  // Whatever else it is, the work before the event can no longer be told to be over.
+  if (result != kSuccess) lose("the work before an event", result);
+  return result == kSuccess ? Status::kOk : Status::kIoError;
+}
+
+Status CudaDevice::status_of(cuda::Result error, const char* what) {
+  if (error == kSuccess) return Status::kOk;
+  if (error == cuda::kOutOfMemory) return Status::kNoMemory;
+  if (cuda::is_fatal(error)) lose(what, error);
+  return Status::kIoError;
+}
+
+void CudaDevice::lose(const char* what, cuda::Result error) {
+  if (lost()) return;
+  failure_ = "the GPU '" + gpu_.name + "' is lost to this process: " + std::string(what) + " failed with " +
+             gpu_.api.text(error) +
+             ". A kernel that touches more than was announced does this (EBB_DEVICE_STRICT=1 finds it), and so does " +
+             "failing hardware. Start the program again.";
+}
+
 }  // namespace ebb

@@ -6,19 +6,20 @@
 // Owned by a runtime, which calls it from one thread at a time. Every call makes the device's primary context current
 // for its duration, and puts back what was current before: PyTorch uses the same context. A process that forks must not
 // use it in the child.
-// Invariant: a frame that exists is mapped at its home; blocks_[b] is set exactly while block b is mapped.
+// Invariants: a frame that exists is mapped at its home; blocks_[b] is set exactly while block b is mapped; of a lost
+// GPU nothing is asked any more: work that still runs would be disturbed.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "drivers/cuda/cuda_streams.h"
-#include "port/device.h"
+#include "drivers/cuda/cuda_gpu.h"
+#include "port/gpu_device.h"
 
 namespace ebb {
 
-class CudaDevice final : public CudaStreams<Device> {
+class CudaDevice final : public GpuDevice {
  public:
   struct Config {
     std::string library = "libcuda.so.1";
@@ -43,6 +44,12 @@ class CudaDevice final : public CudaStreams<Device> {
   Stream copy_stream(Copy direction) const override { return direction == Copy::kIn ? in_ : out_; }
   Status copy_in(FrameIndex frame, std::span<const std::byte> from) override;
   Status copy_out(std::span<std::byte> to, FrameIndex frame) override;
+  Status make_event(Event& event) override;
+  void destroy_event(Event event) override;
+  Status record(Event event, Stream stream) override;
+  Status wait(Stream stream, Event event) override;
+  Status query(Event event) override;
+  const std::string& failure() const override { return failure_; }
   std::string description() const override;
 
  private:
@@ -54,8 +61,13 @@ class CudaDevice final : public CudaStreams<Device> {
   cuda::Pointer home(FrameIndex frame) const { return homes_ + frame.value() * config_.block_bytes; }
   cuda::Pointer address(BlockIndex block) const { return space_ + block.value() * config_.block_bytes; }
   Status permit(cuda::Pointer address, std::size_t bytes);
+  Status status_of(cuda::Result error, const char* what);
+  void lose(const char* what, cuda::Result error);
+  bool lost() const { return !failure_.empty(); }
 
   Config config_;
+  cuda::Gpu gpu_;
+  std::string failure_;
   cuda::AllocationProperties properties_{};
   cuda::Pointer space_ = 0;
   cuda::Pointer homes_ = 0;

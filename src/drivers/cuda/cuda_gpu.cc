@@ -1,8 +1,6 @@
 // See cuda_gpu.h.
 #include "drivers/cuda/cuda_gpu.h"
 
-#include "ebb/units.h"
-
 namespace ebb::cuda {
 
 Status Gpu::refuse(Result error, const std::string& what, std::string& reason) const {
@@ -31,11 +29,17 @@ Status Gpu::find(const std::string& library, int ordinal, std::string& reason) {
   error = api.device_get(&device, ordinal);
   char text[256] = "?";
   if (error == kSuccess) error = api.device_name(text, sizeof text, device);
-  this->name = text;
-  int supported = 0;
-  if (error == kSuccess) error = api.device_attribute(&supported, kAttributeVirtualMemory, device);
+  name = text;
+  const auto ask = [&](int attribute) {
+    int value = 0;
+    if (error == kSuccess) error = api.device_attribute(&value, attribute, device);
+    return value;
+  };
+  virtual_memory = ask(kAttributeVirtualMemory) != 0;
+  pageable_access = ask(kAttributePageableAccess) != 0;
+  host_page_tables = ask(kAttributeHostPageTables) != 0;
+  capability = 10 * ask(kAttributeMajor) + ask(kAttributeMinor);
   if (error != kSuccess) return refuse(error, "GPU " + std::to_string(ordinal) + " cannot be used", reason);
-  virtual_memory = api.has_virtual_memory() && supported != 0;
   return Status::kOk;
 }
 
@@ -49,13 +53,6 @@ Status Gpu::enter(std::string& reason) {
 void Gpu::let_go() {
   if (context != nullptr) static_cast<void>(api.context_release(device));
   context = nullptr;
-}
-
-std::string Gpu::description(std::size_t bytes) const {
-  int version = 0;
-  static_cast<void>(api.driver_version(&version));
-  return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + " on " + name + ", " +
-         format_size(bytes) + " of its memory";
 }
 
 }  // namespace ebb::cuda

@@ -9,12 +9,19 @@
 
 namespace ebb::cuda {
 
-struct Gpu {
+struct GpuFacts {
+  std::string name;
+  std::size_t memory_bytes = 0;   // that probe() has found
+  int capability = 0;             // 90 for 9.0
+  bool virtual_memory = false;    // cuMemMap and what goes with it: tensors can live there
+  bool pageable_access = false;   // it reads any memory of a process (HMM, ATS)
+  bool host_page_tables = false;  // by the page tables of the host (ATS)
+};
+
+struct Gpu : GpuFacts {
   Api api;
   Device device = 0;
   Context context = nullptr;
-  std::string name;
-  bool virtual_memory = false;  // whether it and its driver have the virtual memory API
 
   // All but the context: kInvalid, kUnsupported, with a sentence in `reason` that says what to do about it.
   Status find(const std::string& library, int ordinal, std::string& reason);
@@ -23,8 +30,6 @@ struct Gpu {
   void let_go();
   // The status that an error comes to, and in `reason` what failed and what CUDA said.
   Status refuse(Result error, const std::string& what, std::string& reason) const;
-  // The GPU, and so much of its memory.
-  std::string description(std::size_t bytes) const;
 };
 
 }  // namespace ebb::cuda

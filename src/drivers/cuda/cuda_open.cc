@@ -15,7 +15,8 @@ Status CudaDevice::make(const Config& config, std::unique_ptr<CudaDevice>& devic
     return status;
   if (!made->gpu_.virtual_memory) {
     reason = "the GPU '" + made->gpu_.name +
-             "' or its driver has no virtual memory API (CUDA 11.2, cuMemMap): tensors " + "cannot move there";
+             "' has no virtual memory API (cuMemMap), without which nothing can move there; choose another with " +
+             "--device (EBB_DEVICE), or run without --device-memory";
     return Status::kUnsupported;
   }
   if (const Status status = made->gpu_.enter(reason); status != Status::kOk) return status;
@@ -78,6 +79,11 @@ Status CudaDevice::make_streams(std::string& reason) {
   return Status::kOk;
 }
 
-std::string CudaDevice::description() const { return gpu_.description(config_.frames * config_.block_bytes); }
+std::string CudaDevice::description() const {
+  int version = 0;
+  static_cast<void>(gpu_.api.driver_version(&version));
+  return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + " on " + gpu_.name +
+         ", " + format_size(config_.frames * config_.block_bytes) + " of its memory";
+}
 
 }  // namespace ebb

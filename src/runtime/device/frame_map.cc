@@ -24,7 +24,7 @@ Status for_each_run(std::vector<BlockIndex>& blocks, Each each) {
 
 }  // namespace
 
-FrameMap::FrameMap(Device& device, Timelines& timelines, std::uint32_t blocks, std::uint32_t frames, bool strict)
+FrameMap::FrameMap(GpuDevice& device, Timelines& timelines, std::uint32_t blocks, std::uint32_t frames, bool strict)
     : device_(device), timelines_(timelines), strict_(strict), frames_(frames), places_(blocks) {}
 
 Fences FrameMap::everything(FrameIndex frame) const {

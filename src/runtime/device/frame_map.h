@@ -15,7 +15,7 @@
 
 #include "base/index.h"
 #include "port/backing_memory.h"
-#include "port/device.h"
+#include "port/gpu_device.h"
 #include "runtime/device/timelines.h"
 
 namespace ebb {
@@ -23,7 +23,7 @@ namespace ebb {
 class FrameMap final : public BackingMemory {
  public:
   // strict: nothing is mapped but what a launch announces, for as long as it runs.
-  FrameMap(Device& device, Timelines& timelines, std::uint32_t blocks, std::uint32_t frames, bool strict);
+  FrameMap(GpuDevice& device, Timelines& timelines, std::uint32_t blocks, std::uint32_t frames, bool strict);
 
   // BackingMemory, for the core. There is no home that could be looked at, nobody who waits at an address.
   Status create(FrameIndex frame) override { return device_.create(frame); }
@@ -75,7 +75,7 @@ class FrameMap final : public BackingMemory {
   Status map_all(std::vector<BlockIndex>& blocks);
   Status unmap_all(std::vector<BlockIndex>& blocks);
 
-  Device& device_;
+  GpuDevice& device_;
   Timelines& timelines_;
   bool strict_;
   std::vector<Frame> frames_;

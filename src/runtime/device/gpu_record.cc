@@ -22,9 +22,7 @@ void GpuRuntime::tell_time() {
 void GpuRuntime::step() noexcept {
   if (in_child()) return;
   const Lock lock(mutex_);
-  const std::uint64_t now = monotonic_ns();
-  if (last_step_ns_ != 0) stats_file_.add_step(static_cast<double>(now - last_step_ns_) * 1e-9);
-  last_step_ns_ = now;
+  stats_file_.end_step();
   ++steps_;
   core_.launches().step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.

@@ -1,4 +1,4 @@
-// GpuRuntime: the DeviceRuntime over a Device: the same core as a ManagedRuntime, without page faults. What a launch
+// GpuRuntime: the DeviceRuntime over a GpuDevice: the same core as a ManagedRuntime, without page faults. What a launch
 // needs is made present, and ordered, by marks in streams; the host waits only for what comes from flash, for an
 // address whose old content is still in use, and when it is far ahead of the device.
 //
@@ -33,7 +33,7 @@ class GpuRuntime final : public DeviceRuntime {
  public:
   struct Parts {
     Core::Config config;
-    std::unique_ptr<Device> device;
+    std::unique_ptr<GpuDevice> device;
     std::unique_ptr<Timelines> timelines;
     std::unique_ptr<RawFlash> flash;
     std::unique_ptr<Policy> policy;
@@ -123,7 +123,7 @@ class GpuRuntime final : public DeviceRuntime {
   Stats read_stats() const;
 
   Options options_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<GpuDevice> device_;
   std::unique_ptr<Timelines> timelines_;
   std::unique_ptr<RawFlash> flash_;
   std::string flash_description_;
@@ -145,7 +145,6 @@ class GpuRuntime final : public DeviceRuntime {
   Recorder* recorder_;   // owned by the core; null if nothing is recorded
   std::string refused_;  // what announce() could not throw
   std::uint64_t steps_ = 0;
-  std::uint64_t last_step_ns_ = 0;
   std::uint64_t last_launch_ns_ = 0;
   std::uint64_t peak_resident_bytes_ = 0;
   int process_;

@@ -4,11 +4,9 @@
 #include <bit>
 
 #include "drivers/cuda/cuda_device.h"
-#include "drivers/cuda/cuda_fixed.h"
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/system/machine_memory.h"
 #include "rivals/policies.h"
-#include "runtime/device/fixed_runtime.h"
 #include "runtime/device/gpu_runtime.h"
 #include "runtime/open_flash.h"
 
@@ -64,7 +62,7 @@ Core::Config core_config(const Options& options) {
   return config;
 }
 
-std::unique_ptr<Device> open_cuda(const Options& options, const Core::Config& config) {
+std::unique_ptr<GpuDevice> open_cuda(const Options& options, const Core::Config& config) {
   CudaDevice::Config wanted;
   wanted.library = options.cuda_library;
   wanted.ordinal = options.device;
@@ -80,36 +78,11 @@ std::unique_ptr<Device> open_cuda(const Options& options, const Core::Config& co
   return device;
 }
 
-// Whether frames can be mapped under addresses there.
-bool has_virtual_memory(const Options& options) {
-  cuda::Gpu gpu;
-  std::string reason;
-  if (const Status status = gpu.find(options.cuda_library, options.device, reason); status != Status::kOk) {
-    throw Error(status, "tensors cannot live on a GPU: " + reason);
-  }
-  return gpu.virtual_memory;
-}
-
-std::shared_ptr<DeviceRuntime> open_fixed(const Options& options) {
-  const CudaFixedDevice::Config wanted{options.cuda_library, options.device, options.device_memory, options.memory};
-  std::unique_ptr<CudaFixedDevice> device;
-  std::unique_ptr<Timelines> timelines;
-  std::string reason;
-  if (const Status status = CudaFixedDevice::make(wanted, device, reason); status != Status::kOk) {
-    throw Error(status, "tensors cannot live on a GPU: " + reason);
-  }
-  if (const Status status = Timelines::make(*device, nullptr, nullptr, timelines); status != Status::kOk) {
-    throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
-  }
-  return std::make_shared<FixedRuntime>(options, std::move(device), std::move(timelines));
-}
-
 }  // namespace
 
 std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   Options options = wanted;
   check(options);
-  if (!has_virtual_memory(options)) return open_fixed(options);
   GpuRuntime::Parts parts;
   parts.policy = make_any_policy(options.policy);
   if (parts.policy == nullptr) refuse("policy '" + options.policy + "' is unknown; choose window or foresight");
@@ -122,9 +95,7 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
   parts.config = core_config(options);
   parts.device = open_cuda(options, parts.config);
-  if (const Status status = Timelines::make(*parts.device, parts.device->copy_stream(Device::Copy::kIn),
-                                            parts.device->copy_stream(Device::Copy::kOut), parts.timelines);
-      status != Status::kOk) {
+  if (const Status status = Timelines::make(*parts.device, parts.timelines); status != Status::kOk) {
     throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
   }
   parts.flash = open_flash(options, std::move(file), parts.config.queue_depth, parts.flash_description);

@@ -5,7 +5,7 @@
 
 namespace ebb {
 
-TierQueue::TierQueue(Device& device, FrameMap& frames, Timelines& timelines, std::size_t block_bytes,
+TierQueue::TierQueue(GpuDevice& device, FrameMap& frames, Timelines& timelines, std::size_t block_bytes,
                      std::uint32_t host_extents, std::uint32_t depth)
     : device_(device),
       frames_(frames),

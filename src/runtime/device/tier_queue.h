@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "port/device.h"
 #include "port/flash_queue.h"
+#include "port/gpu_device.h"
 #include "runtime/device/frame_map.h"
 #include "runtime/device/timelines.h"
 
@@ -30,8 +30,8 @@ class TierQueue {
     std::uint64_t offset = 0;  // on flash
   };
 
-  TierQueue(Device& device, FrameMap& frames, Timelines& timelines, std::size_t block_bytes, std::uint32_t host_extents,
-            std::uint32_t depth);
+  TierQueue(GpuDevice& device, FrameMap& frames, Timelines& timelines, std::size_t block_bytes,
+            std::uint32_t host_extents, std::uint32_t depth);
   static std::size_t host_bytes(std::size_t block_bytes, std::uint32_t host_extents, std::uint32_t depth) {
     return block_bytes * (std::size_t{host_extents} + depth);
   }
@@ -53,7 +53,7 @@ class TierQueue {
   Status copy_out(std::span<std::byte> to, Fences& place, FrameIndex frame);
   Status copy_in(FrameIndex frame, std::span<std::byte> from, Fences& place);
 
-  Device& device_;
+  GpuDevice& device_;
   FrameMap& frames_;
   Timelines& timelines_;
   std::size_t block_bytes_;

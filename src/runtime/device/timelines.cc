@@ -3,16 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace ebb {
 namespace {
 
-// Looks at the device are this far apart, at first and at most, while somebody waits here.
-constexpr std::chrono::microseconds kLookFirst{5};
-constexpr std::chrono::microseconds kLookMax{500};
 // A kernel that runs for longer than this is taken to hang.
 constexpr std::chrono::minutes kWaitMax{30};
 
@@ -21,11 +18,10 @@ constexpr std::size_t kEventsMin = 16;
 
 }  // namespace
 
-Status Timelines::make(DeviceStreams& device, DeviceStreams::Stream in, DeviceStreams::Stream out,
-                       std::unique_ptr<Timelines>& timelines) {
-  std::unique_ptr<Timelines> made(new Timelines(device, in, out));
+Status Timelines::make(GpuDevice& device, std::unique_ptr<Timelines>& timelines) {
+  std::unique_ptr<Timelines> made(new Timelines(device));
   while (made->free_.size() < kEventsMin) {
-    DeviceStreams::Event event = nullptr;
+    GpuDevice::Event event = nullptr;
     if (const Status status = device.make_event(event); status != Status::kOk) return status;
     made->free_.push_back(event);
   }
@@ -33,21 +29,20 @@ Status Timelines::make(DeviceStreams& device, DeviceStreams::Stream in, DeviceSt
   return Status::kOk;
 }
 
-Timelines::Timelines(DeviceStreams& device, DeviceStreams::Stream in, DeviceStreams::Stream out)
-    : device_(device), lines_(2) {
+Timelines::Timelines(GpuDevice& device) : device_(device), lines_(2) {
   lines_.reserve(Fences::kLinesMax);
-  lines_[kIn].stream = in;
-  lines_[kOut].stream = out;
+  lines_[kIn].stream = device.copy_stream(GpuDevice::Copy::kIn);
+  lines_[kOut].stream = device.copy_stream(GpuDevice::Copy::kOut);
 }
 
 Timelines::~Timelines() {
   for (Line& line : lines_) {
     for (const Mark& mark : line.outstanding) device_.destroy_event(mark.event);
   }
-  for (const DeviceStreams::Event event : free_) device_.destroy_event(event);
+  for (const GpuDevice::Event event : free_) device_.destroy_event(event);
 }
 
-std::uint32_t Timelines::line_of(DeviceStreams::Stream stream) {
+std::uint32_t Timelines::line_of(GpuDevice::Stream stream) {
   for (std::uint32_t i = kOut + 1; i < lines_.size(); ++i) {
     if (lines_[i].stream != stream) continue;
     lines_[i].used = ++uses_;
@@ -56,7 +51,7 @@ std::uint32_t Timelines::line_of(DeviceStreams::Stream stream) {
   return take_line(stream);
 }
 
-std::uint32_t Timelines::take_line(DeviceStreams::Stream stream) {
+std::uint32_t Timelines::take_line(GpuDevice::Stream stream) {
   std::uint32_t taken = static_cast<std::uint32_t>(lines_.size());
   if (taken < Fences::kLinesMax) {
     lines_.emplace_back();
@@ -99,7 +94,7 @@ Status Timelines::mark(std::uint32_t index, std::uint64_t& mark) {
     oldest.add(index, line.outstanding[kMarksMax / 2].number);
     if (const Status status = wait_here(oldest); status != Status::kOk) return status;
   }
-  DeviceStreams::Event event = nullptr;
+  GpuDevice::Event event = nullptr;
   if (const Status status = take_event(event); status != Status::kOk) return status;
   if (const Status status = device_.record(event, line.stream); status != Status::kOk) {
     free_.push_back(event);
@@ -111,7 +106,7 @@ Status Timelines::mark(std::uint32_t index, std::uint64_t& mark) {
 }
 
 // Where the device gives no more events, those that there are come back.
-Status Timelines::take_event(DeviceStreams::Event& event) {
+Status Timelines::take_event(GpuDevice::Event& event) {
   if (free_.empty() && device_.make_event(event) == Status::kOk) return Status::kOk;
   if (free_.empty()) poll();
   for (std::uint32_t i = 0; i < lines_.size() && free_.empty(); ++i) {
@@ -164,16 +159,10 @@ bool Timelines::done(const Fences& fences) {
 }
 
 Status Timelines::wait_here(const Fences& fences) {
-  auto pause = kLookFirst;
-  bool waited = false;
-  const auto end = std::chrono::steady_clock::now() + kWaitMax;
-  while (!done(fences)) {
-    waited = true;
-    if (std::chrono::steady_clock::now() > end) return Status::kBusy;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, kLookMax);
+  if (!done(fences)) {
+    ++host_waits_;
+    if (!look_until_over(kWaitMax, [&] { return done(fences); })) return Status::kBusy;
   }
-  host_waits_ += waited ? 1 : 0;
   return device_.failure().empty() ? Status::kOk : Status::kIoError;
 }
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "port/device_streams.h"
+#include "port/gpu_device.h"
 
 namespace ebb {
 
@@ -39,9 +39,8 @@ class Timelines {
   static constexpr std::uint32_t kIn = 0;  // the lines of the copy streams
   static constexpr std::uint32_t kOut = 1;
 
-  // `in`, `out`: the streams of copies; null where there are none. kNoMemory, kIoError: the device gives no events.
-  static Status make(DeviceStreams& device, DeviceStreams::Stream in, DeviceStreams::Stream out,
-                     std::unique_ptr<Timelines>& timelines);
+  // kNoMemory, kIoError: the device gives no events.
+  static Status make(GpuDevice& device, std::unique_ptr<Timelines>& timelines);
   ~Timelines();
   Timelines(const Timelines&) = delete;
   Timelines& operator=(const Timelines&) = delete;
@@ -49,7 +48,7 @@ class Timelines {
   static constexpr std::uint32_t kNone = 0xffffffff;
   // The line of a stream of the program. With too many streams, that of the one that has been idle longest is taken,
   // unless it is held. kNone: all are; that does not happen to who holds none.
-  std::uint32_t line_of(DeviceStreams::Stream stream);
+  std::uint32_t line_of(GpuDevice::Stream stream);
   // Keeps a line to its stream, as long as it is marked later. False: too many are held.
   bool hold(std::uint32_t line);
   void let_go(std::uint32_t line);
@@ -70,10 +69,10 @@ class Timelines {
  private:
   struct Mark {
     std::uint64_t number = 0;
-    DeviceStreams::Event event = nullptr;
+    GpuDevice::Event event = nullptr;
   };
   struct Line {
-    DeviceStreams::Stream stream = nullptr;
+    GpuDevice::Stream stream = nullptr;
     std::uint64_t marked = 0;
     std::uint64_t done = 0;
     std::uint64_t used = 0;  // when line_of() gave it last
@@ -82,14 +81,14 @@ class Timelines {
     std::array<std::uint64_t, Fences::kLinesMax> waited{};  // marks of others that the stream waits for already
   };
 
-  Timelines(DeviceStreams& device, DeviceStreams::Stream in, DeviceStreams::Stream out);
+  explicit Timelines(GpuDevice& device);
   void poll(Line& line);
-  Status take_event(DeviceStreams::Event& event);
-  std::uint32_t take_line(DeviceStreams::Stream stream);
+  Status take_event(GpuDevice::Event& event);
+  std::uint32_t take_line(GpuDevice::Stream stream);
 
-  DeviceStreams& device_;
+  GpuDevice& device_;
   std::vector<Line> lines_;
-  std::vector<DeviceStreams::Event> free_;
+  std::vector<GpuDevice::Event> free_;
   std::uint64_t uses_ = 0;
   std::uint64_t host_waits_ = 0;
 };

@@ -10,12 +10,6 @@ using namespace ebb::soft;
 
 namespace {
 
-// A device without the API has not to be asked for it.
-bool has_virtual_memory(Call& call) {
-  if (!call->machine.virtual_memory) call->complain("the virtual memory API is called, which this device lacks");
-  return call->machine.virtual_memory;
-}
-
 std::byte* bytes_at(Pointer address) { return reinterpret_cast<std::byte*>(address); }
 
 }  // namespace
@@ -53,28 +47,13 @@ EBB_SOFT Result cuMemFree_v2(Pointer pointer) {
   return kSuccess;
 }
 
-EBB_SOFT Result cuMemHostAlloc(void** data, std::size_t bytes, unsigned flags) {
+EBB_SOFT Result cuMemHostAlloc(void** data, std::size_t bytes, unsigned) {
   Call call("cuMemHostAlloc");
   if (call.result() != kSuccess) return call.result();
   if (bytes > call->machine.pinned_bytes - call->pinned_used) return kOutOfMemory;
-  World::Pinned pinned{bytes, std::make_shared<Shadow>(bytes)};
-  if ((flags & kHostMapped) != 0) {
-    *data = call->map_host(bytes, &pinned.device);
-  } else if (::posix_memalign(data, 4096, bytes) != 0) {
-    *data = nullptr;
-  }
-  if (*data == nullptr) return kOutOfMemory;
-  call->pinned[static_cast<std::byte*>(*data)] = pinned;
+  if (::posix_memalign(data, 4096, bytes) != 0) return kOutOfMemory;
+  call->pinned[static_cast<std::byte*>(*data)] = {bytes, std::make_shared<Shadow>(bytes)};
   call->pinned_used += bytes;
-  return kSuccess;
-}
-
-EBB_SOFT Result cuMemHostGetDevicePointer_v2(Pointer* pointer, void* data, unsigned flags) {
-  Call call("cuMemHostGetDevicePointer");
-  if (call.result() != kSuccess) return call.result();
-  const auto found = call->pinned.find(static_cast<std::byte*>(data));
-  if (found == call->pinned.end() || found->second.device == nullptr || flags != 0) return kInvalidValue;
-  *pointer = reinterpret_cast<Pointer>(found->second.device);
   return kSuccess;
 }
 
@@ -85,21 +64,13 @@ EBB_SOFT Result cuMemFreeHost(void* data) {
   if (found == call->pinned.end()) return kInvalidValue;
   if (!found->second.shadow->over(call->host)) call->complain("pinned memory is freed that copies still use");
   call->pinned_used -= found->second.bytes;
-  if (found->second.device != nullptr) {
-    const Mapping& mapping = call->mappings[found->second.device];
-    if (call->in_use(mapping.users)) call->complain("pinned memory is freed that kernels still use");
-    ::munmap(data, mapping.bytes);
-    call->unmap(found->second.device, mapping);
-  } else {
-    std::free(data);
-  }
+  std::free(data);
   call->pinned.erase(found);
   return kSuccess;
 }
 
 EBB_SOFT Result cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationProperties* properties, int) {
   Call call("cuMemGetAllocationGranularity");
-  if (!has_virtual_memory(call)) return kNotSupported;
   *bytes = call->machine.granularity;
   return properties->type == kAllocationPinned ? call.result() : kInvalidValue;
 }
@@ -107,7 +78,6 @@ EBB_SOFT Result cuMemGetAllocationGranularity(std::size_t* bytes, const Allocati
 EBB_SOFT Result cuMemAddressReserve(Pointer* address, std::size_t bytes, std::size_t alignment, Pointer,
                                     unsigned long long) {
   Call call("cuMemAddressReserve");
-  if (!has_virtual_memory(call)) return kNotSupported;
   if (call.result() != kSuccess) return call.result();
   if (bytes == 0 || bytes % call->machine.granularity != 0) return kInvalidValue;
   void* const reserved = call->reserve(bytes, alignment);
@@ -133,7 +103,6 @@ EBB_SOFT Result cuMemAddressFree(Pointer address, std::size_t bytes) {
 EBB_SOFT Result cuMemCreate(Handle* handle, std::size_t bytes, const AllocationProperties* properties,
                             unsigned long long flags) {
   Call call("cuMemCreate");
-  if (!has_virtual_memory(call)) return kNotSupported;
   if (call.result() != kSuccess) return call.result();
   if (bytes == 0 || bytes % call->machine.granularity != 0 || flags != 0) return kInvalidValue;
   if (properties->location.type != kLocationDevice || properties->type != kAllocationPinned) return kInvalidValue;
@@ -161,7 +130,6 @@ EBB_SOFT Result cuMemRelease(Handle handle) {
 
 EBB_SOFT Result cuMemMap(Pointer address, std::size_t bytes, std::size_t offset, Handle handle, unsigned long long) {
   Call call("cuMemMap");
-  if (!has_virtual_memory(call)) return kNotSupported;
   if (call.result() != kSuccess) return call.result();
   const auto found = call->handles.find(handle);
   if (found == call->handles.end() || offset != 0 || bytes != found->second->bytes) return kInvalidValue;
@@ -181,7 +149,6 @@ EBB_SOFT Result cuMemMap(Pointer address, std::size_t bytes, std::size_t offset,
 
 EBB_SOFT Result cuMemUnmap(Pointer address, std::size_t bytes) {
   Call call("cuMemUnmap");
-  if (!has_virtual_memory(call)) return kNotSupported;
   if (call.result() != kSuccess) return call.result();
   std::byte* at = bytes_at(address);
   std::byte* const end = at + bytes;
@@ -202,7 +169,6 @@ EBB_SOFT Result cuMemUnmap(Pointer address, std::size_t bytes) {
 
 EBB_SOFT Result cuMemSetAccess(Pointer address, std::size_t bytes, const AccessDescriptor* access, std::size_t count) {
   Call call("cuMemSetAccess");
-  if (!has_virtual_memory(call)) return kNotSupported;
   if (call.result() != kSuccess) return call.result();
   if (count != 1 || access->flags != kAccessReadWrite) return kInvalidValue;
   std::byte* at = bytes_at(address);

@@ -44,9 +44,7 @@ void World::reset(const Machine& wanted) {
   handles.clear();
   modules.clear();
   expected.clear();
-  for (const auto& [data, block] : pinned) {
-    if (block.device == nullptr) std::free(data);
-  }
+  for (const auto& [data, block] : pinned) std::free(data);
   pinned.clear();
   if (arena != nullptr) ::munmap(arena, kArenaBytes);
   if (file >= 0) ::close(file);
@@ -171,31 +169,18 @@ void* World::reserve(std::size_t bytes, std::size_t alignment) {
   return arena + begin;
 }
 
-std::shared_ptr<Physical> World::make_memory(std::size_t bytes, bool of_host) {
-  if (!of_host && bytes > machine.memory_bytes - memory_used) return nullptr;
+std::shared_ptr<Physical> World::make_memory(std::size_t bytes) {
+  if (bytes > machine.memory_bytes - memory_used) return nullptr;
   if (::ftruncate(file, static_cast<off_t>(file_used + bytes)) != 0) return nullptr;
-  auto made = std::make_shared<Physical>(Physical{file_used, bytes, 0, false, of_host, Shadow(bytes)});
+  auto made = std::make_shared<Physical>(Physical{file_used, bytes, 0, false, Shadow(bytes)});
   file_used += bytes;
-  memory_used += of_host ? 0 : bytes;
+  memory_used += bytes;
   return made;
-}
-
-void* World::map_host(std::size_t bytes, std::byte** device) {
-  const std::size_t whole = (bytes + 4095) / 4096 * 4096;
-  auto* const address = static_cast<std::byte*>(reserve(whole, 4096));
-  const std::shared_ptr<Physical> memory = make_memory(whole, true);
-  if (address == nullptr || memory == nullptr || !map(address, whole, memory)) return nullptr;
-  memory->released = true;  // lives as long as it is mapped
-  mappings[address].permitted = ::mprotect(address, whole, PROT_READ | PROT_WRITE) == 0;
-  void* const here =
-      ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(memory->offset));
-  *device = address;
-  return here == MAP_FAILED ? nullptr : here;
 }
 
 void World::put_back(const std::shared_ptr<Physical>& memory) {
   if (!memory->released || memory->mapped > 0) return;
-  memory_used -= memory->of_host ? 0 : memory->bytes;
+  memory_used -= memory->bytes;
   ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(memory->offset),
               static_cast<off_t>(memory->bytes));
 }

@@ -25,7 +25,6 @@ struct Physical {
   std::size_t bytes = 0;
   std::size_t mapped = 0;  // at so many addresses
   bool released = false;
-  bool of_host = false;
   Shadow shadow;
 };
 
@@ -72,9 +71,7 @@ class World {
   // Gives work to a stream; it is left out once the device is broken.
   void give(SoftStream& stream, std::function<bool()> work);
   void* reserve(std::size_t bytes, std::size_t alignment);
-  std::shared_ptr<Physical> make_memory(std::size_t bytes, bool of_host = false);
-  // Host memory that lies in the device's addresses too; null: there is none.
-  void* map_host(std::size_t bytes, std::byte** device);
+  std::shared_ptr<Physical> make_memory(std::size_t bytes);
   void put_back(const std::shared_ptr<Physical>& memory);
   bool map(std::byte* address, std::size_t bytes, const std::shared_ptr<Physical>& memory);
   void unmap(std::byte* address, const Mapping& mapping);
@@ -96,7 +93,6 @@ class World {
   struct Pinned {
     std::size_t bytes = 0;
     std::shared_ptr<Shadow> shadow;
-    std::byte* device = nullptr;  // where the device sees it, if it does: elsewhere than the host
   };
   std::map<std::byte*, Pinned> pinned;
   std::map<void*, std::unique_ptr<SoftModule>> modules;

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <thread>
-#include <vector>
 
+#include "base/clock.h"
 #include "drivers/cuda/kernels/kernel_launch.h"
 #include "ebb/units.h"
 
@@ -17,9 +16,6 @@ namespace {
 
 constexpr std::size_t kStagingBytesMax = 4 * kMiB;
 constexpr std::size_t kKernelsMax = 256;
-// Looks at an event are this far apart, at first and at most.
-constexpr std::chrono::microseconds kLookFirst{5};
-constexpr std::chrono::microseconds kLookMax{500};
 // A kernel that runs for longer than this is taken to hang.
 constexpr std::chrono::minutes kWaitMax{30};
 
@@ -109,17 +105,11 @@ void KernelStream::check(cuda::Result result, const char* what) const {
 
 // Without the lock if the event is the caller's alone; the work before it needs nothing from us.
 void KernelStream::wait(cuda::Event event) const {
-  auto pause = kLookFirst;
-  const auto limit = std::chrono::steady_clock::now() + kWaitMax;
-  for (;;) {
-    const cuda::Result result = api_.event_query(event);
-    if (result != cuda::kNotReady) return check(result, "to finish its work");
-    if (std::chrono::steady_clock::now() > limit) {
-      throw Error(Status::kIoError, "the GPU has not finished what it was given in half an hour: a kernel hangs");
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, kLookMax);
+  cuda::Result result = cuda::kNotReady;
+  if (!look_until_over(kWaitMax, [&] { return (result = api_.event_query(event)) != cuda::kNotReady; })) {
+    throw Error(Status::kIoError, "the GPU has not finished what it was given in half an hour: a kernel hangs");
   }
+  check(result, "to finish its work");
 }
 
 std::shared_ptr<CudaKernel> KernelStream::compile(const std::string& source, const std::string& function) {
@@ -144,13 +134,10 @@ std::shared_ptr<CudaKernel> KernelStream::compile(const std::string& source, con
 void KernelStream::launch(const CudaKernel& kernel, CudaGrid grid, std::span<const void* const> parameters,
                           std::span<const Access> accesses) {
   const auto& compiled = static_cast<const Kernel&>(kernel);
-  std::vector<void*> values;
-  for (const void* const value : parameters) values.push_back(const_cast<void*>(value));
   const Lock lock(mutex_);
   const cuda::Current current(api_, context_);
   const Launch announced(*runtime_, stream_, compiled.identity(), accesses);
-  check(api_.launch(compiled.function, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream_, values.data(), nullptr),
-        "a kernel (cuLaunchKernel)");
+  check(compiled.start(stream_, grid, parameters), "a kernel (cuLaunchKernel)");
 }
 
 bool KernelStream::fits(std::span<const Access> accesses, std::size_t launches) const {

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "drivers/cuda/cuda_current.h"
 #include "ebb/cuda/stream.h"
@@ -34,6 +36,11 @@ class LoadedKernel final : public CudaKernel, public std::enable_shared_from_thi
     }
     call = "cuModuleGetFunction";
     return api_.module_function(&function, module, function_name.c_str());
+  }
+  Result start(Stream stream, CudaGrid grid, std::span<const void* const> parameters) const {
+    std::vector<void*> values;
+    for (const void* const value : parameters) values.push_back(const_cast<void*>(value));
+    return api_.launch(function, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, values.data(), nullptr);
   }
   // The driver's from now on.
   void leave() { module = nullptr; }

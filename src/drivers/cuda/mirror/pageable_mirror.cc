@@ -3,11 +3,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "drivers/cuda/mirror/managed_memory.h"
 
 namespace ebb::cuda {
@@ -15,9 +14,6 @@ namespace {
 
 constexpr std::size_t kKernelsMax = 256;
 constexpr std::size_t kPageBytes = 4096;
-// Looks at an event are this far apart, at first and at most.
-constexpr std::chrono::microseconds kLookFirst{5};
-constexpr std::chrono::microseconds kLookMax{500};
 
 }  // namespace
 
@@ -77,20 +73,14 @@ void PageableMirror::make() {
   std::string reason;
   Status status = gpu_.find(options_.cuda_library, options_.device, reason);
   if (status != Status::kOk) throw Error(status, reason);
-  int pageable = 0, tables = 0, major = 0, minor = 0;
-  check(gpu_.api.device_attribute(&pageable, kAttributePageableAccess, gpu_.device), "cuDeviceGetAttribute");
-  check(gpu_.api.device_attribute(&tables, kAttributeHostPageTables, gpu_.device), "cuDeviceGetAttribute");
-  check(gpu_.api.device_attribute(&major, kAttributeMajor, gpu_.device), "cuDeviceGetAttribute");
-  check(gpu_.api.device_attribute(&minor, kAttributeMinor, gpu_.device), "cuDeviceGetAttribute");
-  if (pageable == 0) {
+  if (!gpu_.pageable_access) {
     throw Error(Status::kUnsupported,
                 "the GPU '" + gpu_.name +
                     "' does not reach the process's own memory (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS is 0): "
                     "that takes NVIDIA's driver 535 or later with the open kernel modules on Linux 6.1.24 or later "
                     "with HMM, or a Grace Hopper; ebb::Mirror's software devices and ebb::DeviceRuntime do without");
   }
-  host_page_tables_ = tables != 0;
-  status = Compiler::make(options_.nvrtc_library, 10 * major + minor, compiler_, reason);
+  status = Compiler::make(options_.nvrtc_library, gpu_.capability, compiler_, reason);
   if (status != Status::kOk) throw Error(status, reason);
   status = gpu_.enter(reason);
   if (status != Status::kOk) throw Error(status, reason);
@@ -143,20 +133,14 @@ void PageableMirror::check(Result result, const char* what) const {
 
 void PageableMirror::wait(Event event) const {
   const Current current(gpu_.api, gpu_.context);
-  auto pause = kLookFirst;
-  const auto limit = std::chrono::steady_clock::now() + options_.launch_timeout;
-  for (;;) {
-    const Result result = gpu_.api.event_query(event);
-    if (result != kNotReady) return check(result, "to finish its work");
-    if (std::chrono::steady_clock::now() > limit) {
-      is_given_up_ = true;
-      throw Error(Status::kIoError, "the GPU '" + gpu_.name + "' has not finished what it was given in " +
-                                        std::to_string(options_.launch_timeout.count()) +
-                                        " ms: a kernel hangs; its memory must not be freed, restart the program");
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, kLookMax);
+  Result result = kNotReady;
+  if (!look_until_over(options_.launch_timeout, [&] { return (result = gpu_.api.event_query(event)) != kNotReady; })) {
+    is_given_up_ = true;
+    throw Error(Status::kIoError, "the GPU '" + gpu_.name + "' has not finished what it was given in " +
+                                      std::to_string(options_.launch_timeout.count()) +
+                                      " ms: a kernel hangs; its memory must not be freed, restart the program");
   }
+  check(result, "to finish its work");
 }
 
 std::shared_ptr<CudaKernel> PageableMirror::compile(const std::string& source, const std::string& function) {
@@ -184,11 +168,8 @@ std::shared_ptr<LoadedKernel> PageableMirror::ours(const CudaKernel& kernel) con
 
 void PageableMirror::start(const std::shared_ptr<LoadedKernel>& kernel, CudaGrid grid,
                            std::span<const void* const> parameters) {
-  std::vector<void*> values;
-  for (const void* const value : parameters) values.push_back(const_cast<void*>(value));
   running_.insert(kernel);
-  check(gpu_.api.launch(kernel->function, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream_, values.data(), nullptr),
-        "a kernel (cuLaunchKernel)");
+  check(kernel->start(stream_, grid, parameters), "a kernel (cuLaunchKernel)");
 }
 
 void PageableMirror::launch(const CudaKernel& kernel, CudaGrid grid, std::span<const void* const> parameters,
@@ -257,7 +238,7 @@ void PageableMirror::synchronize() {
 
 std::string PageableMirror::description() const {
   return "CUDA mirror: " + gpu_.name + ", on the process's memory by " +
-         (host_page_tables_ ? "the host's page tables (ATS)" : "HMM");
+         (gpu_.host_page_tables ? "the host's page tables (ATS)" : "HMM");
 }
 
 }  // namespace ebb::cuda

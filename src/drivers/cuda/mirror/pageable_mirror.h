@@ -53,7 +53,6 @@ class PageableMirror final : public CudaMirror {
   const int process_;
   ProcessMap map_;
   Gpu gpu_;
-  bool host_page_tables_ = false;
   Compiler compiler_;
   Stream stream_ = nullptr;
   std::mutex launch_mutex_;

@@ -16,12 +16,6 @@
 
 namespace ebb {
 
-inline constexpr const char* kScale = R"(
-extern "C" __global__ void scale(const float* x, float* y, float by, long long count) {
-  const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) y[i] = by * x[i];
-})";
-
 // One whose kernels reach memory of the host.
 inline soft::Machine reaching_machine() {
   soft::Machine machine;
@@ -35,20 +29,6 @@ inline CudaMirrorOptions soft_options() {
   options.nvrtc_library = EBB_SOFT_NVRTC;
   return options;
 }
-
-// What an error says; empty: there was none.
-template <typename Do>
-std::string said(Status status, Do&& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), status) << error.what();
-    return error.what();
-  }
-  return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 class CudaMirrorBase : public testing::Test {
  protected:
@@ -72,8 +52,7 @@ class CudaMirrorBase : public testing::Test {
   void close() {
     mirror_.reset();
     if (!is_soft_) return;
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
+    expect_clean();
     soft::reset();
   }
   // y = by * x on the GPU. The software driver hears what is touched, as it cannot tell from parameters.

@@ -11,8 +11,6 @@
 namespace ebb {
 namespace {
 
-enum class World { kSoft, kGpu };
-
 class RunTest : public testing::TestWithParam<World> {
  protected:
   void SetUp() override {
@@ -45,8 +43,7 @@ class RunTest : public testing::TestWithParam<World> {
     EXPECT_EQ(api_.context_pop(&popped), cuda::kSuccess);
     EXPECT_EQ(api_.context_release(0), cuda::kSuccess);
     if (GetParam() != World::kSoft) return;
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
+    expect_clean();
   }
   // One launch around `start`, which gives the stream its work.
   template <typename Start>
@@ -95,9 +92,7 @@ TEST_P(RunTest, FillsAndReadsThreeTimesGpuMemory) {
   EXPECT_EQ(api_.event_destroy(between), cuda::kSuccess);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RunTest, testing::Values(World::kSoft, World::kGpu), [](const auto& test) {
-  return test.param == World::kSoft ? std::string("Soft") : std::string("Gpu");
-});
+INSTANTIATE_TEST_SUITE_P(All, RunTest, testing::Values(World::kSoft, World::kGpu), name_of);
 
 }  // namespace
 }  // namespace ebb

@@ -1,8 +1,9 @@
-// Device: the port to a device with memory of its own that runs work in streams: a GPU. Its addresses are fixed, the
+// GpuDevice: the port to a device with memory of its own that runs work in streams: a GPU. Its addresses are fixed, the
 // frames under them change; it has no page faults, so whoever starts work on it must have mapped all that it touches.
 //
 // All functions return at once, or after some microseconds; none waits for the device. Addresses of the space are for
-// the device: nobody reads or writes them from here.
+// the device: nobody reads or writes them from here. A failure that no further call survives is kIoError, and failure()
+// says what happened; from then on every call fails so, and nothing is to be waited for.
 //
 // Threads: any, one at a time. Destroying a device frees everything; its owner has waited for its streams.
 #pragma once
@@ -10,15 +11,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/index.h"
-#include "port/device_streams.h"
+#include "ebb/status.h"
 
 namespace ebb {
 
-class Device : public DeviceStreams {
+class GpuDevice {
  public:
   enum class Copy : std::uint8_t { kIn, kOut };
+  using Stream = void*;  // runs what it is given in order, beside others; null: the default stream
+  using Event = void*;
+
+  virtual ~GpuDevice() = default;
 
   // The space, in the device's addresses.
   virtual std::byte* base() const = 0;
@@ -40,6 +46,20 @@ class Device : public DeviceStreams {
   // Starts a copy between host() and the whole of a frame, in the stream of its direction.
   virtual Status copy_in(FrameIndex frame, std::span<const std::byte> from) = 0;
   virtual Status copy_out(std::span<std::byte> to, FrameIndex frame) = 0;
+
+  virtual Status make_event(Event& event) = 0;
+  virtual void destroy_event(Event event) = 0;
+  // The event is done when all that the stream was given until now is.
+  virtual Status record(Event event, Stream stream) = 0;
+  // What the stream is given from now on waits for the event as it was recorded last.
+  virtual Status wait(Stream stream, Event event) = 0;
+  // kOk: done, kBusy: not yet.
+  virtual Status query(Event event) = 0;
+
+  // Why the device is lost, in a sentence for people; empty while it works.
+  virtual const std::string& failure() const = 0;
+  // One line for people.
+  virtual std::string description() const = 0;
 };
 
 }  // namespace ebb

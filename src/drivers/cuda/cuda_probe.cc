@@ -1,42 +1,21 @@
 // See cuda_probe.h.
-#include "drivers/cuda/probe/cuda_probe.h"
+#include "drivers/cuda/cuda_probe.h"
 
 #include "drivers/cuda/cuda_current.h"
-#include "drivers/cuda/cuda_gpu.h"
 #include "ebb/units.h"
 
 namespace ebb::cuda {
-namespace {
-
-Status examine(const Gpu& gpu, GpuFacts& facts, std::string& reason) {
-  facts.name = gpu.name;
-  facts.virtual_memory = gpu.virtual_memory;
-  int major = 0, minor = 0, pageable = 0, tables = 0;
-  Result error = gpu.api.device_memory(&facts.memory_bytes, gpu.device);
-  const auto ask = [&](int& value, int attribute) {
-    if (error == kSuccess) error = gpu.api.device_attribute(&value, attribute, gpu.device);
-  };
-  ask(major, kAttributeMajor);
-  ask(minor, kAttributeMinor);
-  ask(pageable, kAttributePageableAccess);
-  ask(tables, kAttributeHostPageTables);
-  facts.capability = 10 * major + minor;
-  facts.pageable_access = pageable != 0;
-  facts.host_page_tables = tables != 0;
-  if (error == kSuccess) return Status::kOk;
-  static_cast<void>(gpu.refuse(error, "the GPU '" + gpu.name + "' cannot be examined", reason));
-  return Status::kIoError;
-}
-
-}  // namespace
 
 Status probe(const std::string& library, CudaFacts& facts, std::string& reason) {
   int count = 1;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     Gpu gpu;
     if (const Status status = gpu.find(library, ordinal, reason); status != Status::kOk) return Status::kUnsupported;
-    GpuFacts found;
-    if (const Status status = examine(gpu, found, reason); status != Status::kOk) return status;
+    GpuFacts found = gpu;
+    if (const Result error = gpu.api.device_memory(&found.memory_bytes, gpu.device); error != kSuccess) {
+      static_cast<void>(gpu.refuse(error, "the GPU '" + gpu.name + "' cannot be examined", reason));
+      return Status::kIoError;
+    }
     facts.gpus.push_back(std::move(found));
     static_cast<void>(gpu.api.device_count(&count));
     static_cast<void>(gpu.api.driver_version(&facts.version));

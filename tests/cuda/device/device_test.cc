@@ -1,5 +1,5 @@
-// What every implementation of Device has to do: CUDA's on the software driver, and on a GPU where there is one. What a
-// GPU can show only with kernels of its own is in gpu_runtime_test.cc, on the software driver.
+// What every implementation of GpuDevice has to do: CUDA's on the software driver, and on a GPU where there is one.
+// What a GPU can show only with kernels of its own is in gpu_runtime_test.cc, on the software driver.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,18 +9,14 @@
 #include <thread>
 
 #include "drivers/cuda/cuda_device.h"
-#include "drivers/cuda/probe/cuda_probe.h"
-#include "drivers/cuda/probe/cufile_probe.h"
-#include "ebb/units.h"
-#include "soft/soft_driver.h"
+#include "drivers/cuda/cuda_probe.h"
+#include "gpu_program.h"
 
 namespace ebb {
 namespace {
 
 constexpr std::uint32_t kFrames = 4;
 constexpr std::uint32_t kBlocks = 8;
-
-enum class World { kSoft, kGpu };
 
 class DeviceTest : public testing::TestWithParam<World> {
  protected:
@@ -37,24 +33,23 @@ class DeviceTest : public testing::TestWithParam<World> {
     ASSERT_EQ(status, Status::kOk) << reason;
   }
   void TearDown() override {
-    for (const Device::Event event : events_) device_->destroy_event(event);
+    for (const GpuDevice::Event event : events_) device_->destroy_event(event);
     device_.reset();
     if (GetParam() != World::kSoft) return;
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
+    expect_clean();
   }
 
   std::span<std::byte> host(std::size_t block) {
     return device_->host().subspan(block * config_.block_bytes, config_.block_bytes);
   }
-  Device::Event event() {
-    Device::Event made = nullptr;
+  GpuDevice::Event event() {
+    GpuDevice::Event made = nullptr;
     EXPECT_EQ(device_->make_event(made), Status::kOk);
     events_.push_back(made);
     return made;
   }
   // Until the event is done; a device that never gets there is a failure.
-  void wait_here(Device::Event event) {
+  void wait_here(GpuDevice::Event event) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     Status status = device_->query(event);
     while (status == Status::kBusy && std::chrono::steady_clock::now() < end) {
@@ -64,20 +59,20 @@ class DeviceTest : public testing::TestWithParam<World> {
     ASSERT_EQ(status, Status::kOk) << device_->failure();
   }
   // Waits for all copies of a direction.
-  void finish(Device::Copy direction) {
-    const Device::Event end = event();
+  void finish(GpuDevice::Copy direction) {
+    const GpuDevice::Event end = event();
     ASSERT_EQ(device_->record(end, device_->copy_stream(direction)), Status::kOk);
     wait_here(end);
   }
-  void order(Device::Copy before, Device::Copy after) {
-    const Device::Event between = event();
+  void order(GpuDevice::Copy before, GpuDevice::Copy after) {
+    const GpuDevice::Event between = event();
     ASSERT_EQ(device_->record(between, device_->copy_stream(before)), Status::kOk);
     ASSERT_EQ(device_->wait(device_->copy_stream(after), between), Status::kOk);
   }
 
   CudaDevice::Config config_;
   std::unique_ptr<CudaDevice> device_;
-  std::vector<Device::Event> events_;
+  std::vector<GpuDevice::Event> events_;
 };
 
 TEST_P(DeviceTest, FramesKeepTheirBytes) {
@@ -86,11 +81,11 @@ TEST_P(DeviceTest, FramesKeepTheirBytes) {
     std::memset(host(i).data(), static_cast<int>(i + 1), config_.block_bytes);
     ASSERT_EQ(device_->copy_in(FrameIndex(static_cast<std::uint32_t>(i)), host(i)), Status::kOk);
   }
-  order(Device::Copy::kIn, Device::Copy::kOut);
+  order(GpuDevice::Copy::kIn, GpuDevice::Copy::kOut);
   for (std::size_t i = 0; i < 2; ++i) {
     ASSERT_EQ(device_->copy_out(host(i + 2), FrameIndex(static_cast<std::uint32_t>(i))), Status::kOk);
   }
-  finish(Device::Copy::kOut);
+  finish(GpuDevice::Copy::kOut);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(std::ranges::equal(host(i), host(i + 2)));
   for (std::uint32_t i = 0; i < kFrames; ++i) device_->destroy(FrameIndex(i));
 }
@@ -122,11 +117,11 @@ TEST_P(DeviceTest, WhatIsMappedIsTheFrame) {
   ASSERT_EQ(device_->map(FrameIndex(0), BlockIndex(5)), Status::kOk);
   ASSERT_EQ(device_->permit({BlockIndex(5), 1}), Status::kOk);
   // Work at the block's address, in the stream of copies out, before the copy out of the frame.
-  auto* const out = static_cast<cuda::Stream>(device_->copy_stream(Device::Copy::kOut));
+  auto* const out = static_cast<cuda::Stream>(device_->copy_stream(GpuDevice::Copy::kOut));
   const auto address = reinterpret_cast<cuda::Pointer>(device_->base() + 5 * config_.block_bytes);
   EXPECT_EQ(api.fill(address, 0x5a, config_.block_bytes, out), cuda::kSuccess);
   ASSERT_EQ(device_->copy_out(host(0), FrameIndex(0)), Status::kOk);
-  finish(Device::Copy::kOut);
+  finish(GpuDevice::Copy::kOut);
   EXPECT_TRUE(std::ranges::all_of(host(0), [](std::byte value) { return value == std::byte{0x5a}; }));
   ASSERT_EQ(device_->unmap({BlockIndex(5), 1}), Status::kOk);
   EXPECT_EQ(api.context_pop(&context), cuda::kSuccess);
@@ -135,16 +130,16 @@ TEST_P(DeviceTest, WhatIsMappedIsTheFrame) {
 
 TEST_P(DeviceTest, EventsAreOrderedAndReused) {
   ASSERT_EQ(device_->create(FrameIndex(0)), Status::kOk);
-  const Device::Event event_in = event();
-  const Device::Event event_out = event();
+  const GpuDevice::Event event_in = event();
+  const GpuDevice::Event event_out = event();
   EXPECT_EQ(device_->query(event_in), Status::kOk);  // never recorded: nothing to wait for
   for (int round = 0; round < 20; ++round) {
     std::memset(host(0).data(), round, config_.block_bytes);
     ASSERT_EQ(device_->copy_in(FrameIndex(0), host(0)), Status::kOk);
-    ASSERT_EQ(device_->record(event_in, device_->copy_stream(Device::Copy::kIn)), Status::kOk);
-    ASSERT_EQ(device_->wait(device_->copy_stream(Device::Copy::kOut), event_in), Status::kOk);
+    ASSERT_EQ(device_->record(event_in, device_->copy_stream(GpuDevice::Copy::kIn)), Status::kOk);
+    ASSERT_EQ(device_->wait(device_->copy_stream(GpuDevice::Copy::kOut), event_in), Status::kOk);
     ASSERT_EQ(device_->copy_out(host(1), FrameIndex(0)), Status::kOk);
-    ASSERT_EQ(device_->record(event_out, device_->copy_stream(Device::Copy::kOut)), Status::kOk);
+    ASSERT_EQ(device_->record(event_out, device_->copy_stream(GpuDevice::Copy::kOut)), Status::kOk);
     wait_here(event_out);
     EXPECT_EQ(host(1)[config_.block_bytes - 1], std::byte(round));
     EXPECT_EQ(device_->query(event_in), Status::kOk);
@@ -157,9 +152,7 @@ TEST_P(DeviceTest, SaysWhatItIs) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(device_->base()) % config_.block_bytes, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceTest, testing::Values(World::kSoft, World::kGpu), [](const auto& test) {
-  return test.param == World::kSoft ? std::string("Soft") : std::string("Gpu");
-});
+INSTANTIATE_TEST_SUITE_P(All, DeviceTest, testing::Values(World::kSoft, World::kGpu), name_of);
 
 // What is said where CUDA cannot be had.
 class CudaOpenTest : public testing::Test {
@@ -179,69 +172,64 @@ class CudaOpenTest : public testing::Test {
     EXPECT_EQ(soft::live().total(), 0u);
     return reason;
   }
-  bool says(const std::string& reason, const std::string& what) {
-    if (reason.find(what) != std::string::npos) return true;
-    ADD_FAILURE() << "'" << reason << "' does not say " << what;
-    return false;
-  }
   CudaDevice::Config config_;
 };
 
 TEST_F(CudaOpenTest, NoDriver) {
   config_.library = "libcuda_of_nobody.so.1";
-  says(refusal(Status::kUnsupported), "there is no CUDA driver here");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "there is no CUDA driver here");
 }
 
 TEST_F(CudaOpenTest, WrongDriver) {
   config_.library = "libc.so.6";
-  says(refusal(Status::kUnsupported), "lacks cuInit");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "lacks cuInit");
 }
 
 TEST_F(CudaOpenTest, NoDevice) {
   soft::Machine machine;
   machine.devices = 0;
   soft::reset(machine);
-  says(refusal(Status::kUnsupported), "CUDA_VISIBLE_DEVICES");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "CUDA_VISIBLE_DEVICES");
 }
 
 TEST_F(CudaOpenTest, WrongOrdinal) {
   soft::reset();
   config_.ordinal = 3;
-  says(refusal(Status::kInvalid), "this process sees 1");
+  EXPECT_PRED2(contains, refusal(Status::kInvalid), "this process sees 1");
 }
 
 TEST_F(CudaOpenTest, DriverMismatch) {
   soft::reset();
   soft::fail_call(1, cuda::kDriverMismatch, "cuInit");
-  says(refusal(Status::kUnsupported), "restart the machine");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "restart the machine");
 }
 
 TEST_F(CudaOpenTest, NoVirtualMemory) {
   soft::Machine machine;
   machine.virtual_memory = false;
   soft::reset(machine);
-  says(refusal(Status::kUnsupported), "virtual memory API");
+  EXPECT_PRED2(contains, refusal(Status::kUnsupported), "virtual memory API");
 }
 
 TEST_F(CudaOpenTest, TooLittleMemory) {
   soft::Machine machine;
   machine.memory_bytes = 128 * kKiB;
   soft::reset(machine);
-  says(refusal(Status::kNoMemory), "--device-memory");
+  EXPECT_PRED2(contains, refusal(Status::kNoMemory), "--device-memory");
 }
 
 TEST_F(CudaOpenTest, WrongGranularity) {
   soft::Machine machine;
   machine.granularity = 2 * kMiB;
   soft::reset(machine);
-  says(refusal(Status::kInvalid), "EBB_BLOCK");
+  EXPECT_PRED2(contains, refusal(Status::kInvalid), "EBB_BLOCK");
 }
 
 TEST_F(CudaOpenTest, NoPinnedMemory) {
   soft::Machine machine;
   machine.pinned_bytes = 4096;
   soft::reset(machine);
-  says(refusal(Status::kNoMemory), "--memory");
+  EXPECT_PRED2(contains, refusal(Status::kNoMemory), "--memory");
 }
 
 // What `ebb doctor` tells.
@@ -276,23 +264,6 @@ TEST(CudaProbe, PinsAndLetsGo) {
   EXPECT_EQ(cuda::probe_pinning(EBB_SOFT_CUDA, 2 * kGiB, reason), Status::kIoError);
   EXPECT_NE(reason.find("2.00 GiB of host memory cannot be pinned"), std::string::npos) << reason;
   EXPECT_EQ(soft::live().total(), 0u);
-}
-
-TEST(CufileProbe, OpensAsksAndCloses) {
-  cuda::CufileFacts facts;
-  std::string reason;
-  ASSERT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kOk) << reason;
-  EXPECT_EQ(facts.driver_major, 2u);
-  EXPECT_EQ(facts.driver_minor, 17u);
-  EXPECT_TRUE(facts.nvme && facts.compatible);
-  EXPECT_FALSE(facts.nvme_p2p);
-  // It can be opened once at a time: the first was closed. The third does not start.
-  EXPECT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kOk) << reason;
-  EXPECT_EQ(cuda::probe_cufile(EBB_SOFT_CUFILE, facts, reason), Status::kIoError);
-  EXPECT_NE(reason.find("cuFile error 5001"), std::string::npos) << reason;
-  EXPECT_EQ(cuda::probe_cufile("libcufile_of_nobody.so", facts, reason), Status::kUnsupported);
-  EXPECT_EQ(cuda::probe_cufile("libc.so.6", facts, reason), Status::kUnsupported);
-  EXPECT_NE(reason.find("lacks cuFileDriverOpen"), std::string::npos) << reason;
 }
 
 }  // namespace

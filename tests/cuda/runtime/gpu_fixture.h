@@ -17,16 +17,13 @@ namespace ebb {
 
 class GpuFixture : public testing::Test {
  protected:
-  void SetUp() override { soft::reset(machine()); }
+  void SetUp() override { soft::reset(); }
   void TearDown() override {
     runtime_.reset();
     for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
+    expect_clean();
     soft::reset();
   }
-  // What the test runs on.
-  virtual soft::Machine machine() const { return {}; }
   void* stream() {
     void* made = nullptr;
     EXPECT_EQ(soft::new_stream(&made), 0);

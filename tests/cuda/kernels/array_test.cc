@@ -37,8 +37,6 @@ class CudaArrayTest : public testing::Test {
     return passes;
   }
 
-  void fail_every_call(const soft::Machine& machine);
-
   std::shared_ptr<DeviceRuntime> runtime_;
 };
 
@@ -221,7 +219,7 @@ TEST_F(CudaArrayTest, ALostGpuIsToldByEveryPass) {
 
 // Whatever call fails, and whether once or for good: a message or the right values, never wrong ones; and what is not
 // lost works on, and leaves nothing behind.
-void CudaArrayTest::fail_every_call(const soft::Machine& machine) {
+TEST_F(CudaArrayTest, EveryCallMayFail) {
   const auto program = [] {
     const Array x = arange(0, 40000, 1, DType::kF32).evaluate();  // more than two blocks
     const Array m = (x * 2.0 + 1.0).reshape({200, 200});
@@ -229,7 +227,7 @@ void CudaArrayTest::fail_every_call(const soft::Machine& machine) {
     return std::vector<double>{sum(m, {1}).to_vector<double>()[3], static_cast<double>(corner)};
   };
   const std::vector<double> wanted = program();
-  runtime_ = use_soft_gpu(8, 32, false, machine);
+  runtime_ = use_soft_gpu(8, 32);
   soft::fail_call(0, 0);
   EXPECT_EQ(program(), wanted);
   const std::uint64_t calls = soft::calls();
@@ -244,7 +242,7 @@ void CudaArrayTest::fail_every_call(const soft::Machine& machine) {
   for (std::uint64_t nth = 1; nth <= calls; nth += 1 + nth / kDensity) {
     for (const int error : {cuda::kOutOfMemory, cuda::kUncorrectable}) {
       SCOPED_TRACE("call " + std::to_string(nth) + " fails with " + std::to_string(error));
-      runtime_ = use_soft_gpu(8, 32, false, machine);
+      runtime_ = use_soft_gpu(8, 32);
       soft::fail_call(nth, error);
       try {
         EXPECT_EQ(program(), wanted);
@@ -272,14 +270,6 @@ void CudaArrayTest::fail_every_call(const soft::Machine& machine) {
   EXPECT_GT(lost, 0);
 }
 
-TEST_F(CudaArrayTest, EveryCallMayFail) { fail_every_call({}); }
-
-TEST_F(CudaArrayTest, EveryCallMayFailWithoutVirtualMemory) {
-  soft::Machine machine;
-  machine.virtual_memory = false;
-  fail_every_call(machine);
-}
-
 TEST_F(CudaArrayTest, WithoutCompilerTheRuntimeIsNotTaken) {
   soft::reset();
   Options options = gpu_options(8, 8);
@@ -289,7 +279,6 @@ TEST_F(CudaArrayTest, WithoutCompilerTheRuntimeIsNotTaken) {
 }
 
 // On the software driver; and on a GPU, where there is one: what only that can show is how its own functions round.
-enum class World { kSoft, kGpu };
 class CudaOperatorTest : public testing::TestWithParam<World> {
  protected:
   void SetUp() override {
@@ -392,9 +381,7 @@ TEST_P(CudaOperatorTest, ProductsAndPiecesLargerThanGpuMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaOperatorTest, testing::Values(World::kSoft, World::kGpu), [](const auto& test) {
-  return test.param == World::kSoft ? std::string("Soft") : std::string("Gpu");
-});
+INSTANTIATE_TEST_SUITE_P(All, CudaOperatorTest, testing::Values(World::kSoft, World::kGpu), name_of);
 
 }  // namespace
 }  // namespace ebb

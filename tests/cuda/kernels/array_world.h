@@ -3,8 +3,6 @@
 // Used by one thread.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <memory>
 
 #include "ebb/array.h"
@@ -14,20 +12,13 @@
 namespace ebb {
 
 // New arrays lie on the software device: `frames` blocks of its memory, `host` of pinned memory, the rest on flash.
-inline std::shared_ptr<WatchedRuntime> use_soft_gpu(std::uint32_t frames, std::uint32_t host, bool strict = false,
-                                                    const soft::Machine& machine = {}) {
-  soft::reset(machine);
+inline std::shared_ptr<WatchedRuntime> use_soft_gpu(std::uint32_t frames, std::uint32_t host, bool strict = false) {
+  soft::reset();
   Options options = gpu_options(frames, host, "256MiB");
   options.device_strict = strict;
   auto runtime = std::make_shared<WatchedRuntime>(DeviceRuntime::open(options));
   use_runtime(runtime);
   return runtime;
-}
-
-// Nothing of it is left, and nothing was done wrong.
-inline void expect_clean() {
-  for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-  EXPECT_EQ(soft::live().total(), 0u);
 }
 
 }  // namespace ebb

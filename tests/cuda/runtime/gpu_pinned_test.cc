@@ -2,45 +2,37 @@
 // operator makes while it runs, and for what a library keeps.
 #include <gtest/gtest.h>
 
-#include "gpu_program.h"
+#include "gpu_fixture.h"
 
 namespace ebb {
 namespace {
 
-class GpuPinnedTest : public testing::TestWithParam<bool> {
+class GpuPinnedTest : public GpuFixture, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
-    soft::reset();
+    GpuFixture::SetUp();
     Options options = gpu_options(8, 64);
     options.device_strict = GetParam();
     runtime_ = DeviceRuntime::open(options);
-    for (void*& stream : streams_) ASSERT_EQ(soft::new_stream(&stream), 0);
+    stream();
+    stream();
   }
   void TearDown() override {
     runtime_->synchronize();
     EXPECT_EQ(wrong_, 0u);
-    runtime_.reset();
-    for (void* stream : streams_) EXPECT_EQ(soft::delete_stream(stream), 0);
-    for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-    EXPECT_EQ(soft::live().total(), 0u);
-    soft::reset();
+    GpuFixture::TearDown();
   }
   // A kernel that nobody announces.
   void write_unannounced(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
     const soft::Touch touch{data, bytes, true};
     EXPECT_EQ(soft::launch(on, {&touch, 1}, [=] { write_words(data, bytes, seed); }), 0);
   }
-  void check(void* on, void* data, std::size_t bytes, std::uint64_t seed) {
-    auto* const wrong = &wrong_;
-    EXPECT_EQ(run_kernel(*runtime_, on, 2, {{data, bytes, false}}, [=] { check_words(data, bytes, seed, 0, wrong); }),
-              0);
-  }
   void unpin(void* on, const void* data) { runtime_->unpin_on(on, {&data, 1}); }
   // Twice device memory, written and read.
   void press(void* on) {
     for (std::uint64_t i = 0; i < 16; ++i) {
       void* const data = runtime_->allocate(kGpuBlock);
-      EXPECT_EQ(run_kernel(*runtime_, on, 1, {{data, kGpuBlock, true}}, [=] { write_words(data, kGpuBlock, i); }), 0);
+      write(on, data, kGpuBlock, i);
       pressed_.push_back(data);
     }
   }
@@ -48,10 +40,7 @@ class GpuPinnedTest : public testing::TestWithParam<bool> {
     for (void* data : pressed_) runtime_->deallocate_on(data, on);
   }
 
-  std::shared_ptr<DeviceRuntime> runtime_;
-  std::array<void*, 2> streams_{};
   std::vector<void*> pressed_;
-  std::atomic<std::uint64_t> wrong_{0};
 };
 
 TEST_P(GpuPinnedTest, IsThereUnannounced) {
@@ -133,12 +122,7 @@ TEST_P(GpuPinnedTest, OtherStreamsUseItUntilItIsFreed) {
 TEST_P(GpuPinnedTest, MoreThanThereIsIsRefused) {
   void* const on = streams_[0];
   void* const most = runtime_->allocate_on(on, 6 * kGpuBlock);
-  try {
-    runtime_->allocate_on(on, 4 * kGpuBlock);
-    ADD_FAILURE() << "ten blocks in eight";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::kNoMemory);
-  }
+  EXPECT_NE(said(Status::kNoMemory, [&] { runtime_->allocate_on(on, 4 * kGpuBlock); }), "");  // ten blocks in eight
   EXPECT_EQ(runtime_->stats().live_bytes, 6 * kGpuBlock);
   unpin(on, most);
   void* const fits = runtime_->allocate_on(on, 4 * kGpuBlock);

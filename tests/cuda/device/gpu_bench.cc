@@ -43,10 +43,10 @@ void finish(const cuda::Api& api, cuda::Stream stream) {
 }
 
 // GB/s of plain copies of one large piece of pinned memory.
-double plain_copies(const cuda::Api& api, Device& device, bool in, std::size_t bytes) {
+double plain_copies(const cuda::Api& api, GpuDevice& device, bool in, std::size_t bytes) {
   cuda::Pointer plain = 0;
   must(api.allocate(&plain, bytes), "cuMemAlloc");
-  auto* const stream = static_cast<cuda::Stream>(device.copy_stream(in ? Device::Copy::kIn : Device::Copy::kOut));
+  auto* const stream = static_cast<cuda::Stream>(device.copy_stream(in ? GpuDevice::Copy::kIn : GpuDevice::Copy::kOut));
   double start = 0;
   for (int round = 0; round <= kRounds; ++round) {
     if (round == 1) start = seconds();  // the first one warms up
@@ -61,8 +61,8 @@ double plain_copies(const cuda::Api& api, Device& device, bool in, std::size_t b
 }
 
 // GB/s of the port: block by block, as the runtime copies.
-double block_copies(const cuda::Api& api, Device& device, bool in, std::size_t block) {
-  const Device::Copy direction = in ? Device::Copy::kIn : Device::Copy::kOut;
+double block_copies(const cuda::Api& api, GpuDevice& device, bool in, std::size_t block) {
+  const GpuDevice::Copy direction = in ? GpuDevice::Copy::kIn : GpuDevice::Copy::kOut;
   auto* const stream = static_cast<cuda::Stream>(device.copy_stream(direction));
   double start = 0;
   for (int round = 0; round <= kRounds; ++round) {
@@ -77,7 +77,7 @@ double block_copies(const cuda::Api& api, Device& device, bool in, std::size_t b
 }
 
 // Microseconds a block, of mapping and unmapping in batches.
-void mapping(Device& device, double& map_us, double& unmap_us) {
+void mapping(GpuDevice& device, double& map_us, double& unmap_us) {
   double map_s = 0;
   double unmap_s = 0;
   for (int round = 0; round < kRounds; ++round) {

@@ -209,8 +209,7 @@ TEST_P(TrainTest, IsBitEqualToPlainMemory) {
     EXPECT_EQ(runtime->stats().live_bytes, 0u);
   }
   EXPECT_EQ(soft::delete_stream(stream), 0);
-  for (const std::string& violation : soft::take_violations()) ADD_FAILURE() << violation;
-  EXPECT_EQ(soft::live().total(), 0u);
+  expect_clean();
   soft::reset();
 }
 

@@ -7,18 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "ebb/status.h"
+#include "drivers/cuda/cuda_gpu.h"
 
 namespace ebb::cuda {
-
-struct GpuFacts {
-  std::string name;
-  std::size_t memory_bytes = 0;
-  int capability = 0;             // 90 for 9.0
-  bool virtual_memory = false;    // cuMemMap and what goes with it: tensors can move
-  bool pageable_access = false;   // it reads any memory of a process (HMM, ATS)
-  bool host_page_tables = false;  // by the page tables of the host (ATS)
-};
 
 struct CudaFacts {
   int version = 0;  // of CUDA, that the driver has: 12040 for 12.4

@@ -14,17 +14,13 @@
 namespace ebb {
 namespace {
 
-enum class World { kSoft, kGpu };
-
 class CudaMirrorTest : public CudaMirrorBase, public testing::WithParamInterface<World> {
  protected:
   void SetUp() override { open(GetParam() == World::kGpu); }
   void TearDown() override { close(); }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, CudaMirrorTest, testing::Values(World::kSoft, World::kGpu), [](const auto& test) {
-  return test.param == World::kSoft ? std::string("Soft") : std::string("Gpu");
-});
+INSTANTIATE_TEST_SUITE_P(All, CudaMirrorTest, testing::Values(World::kSoft, World::kGpu), name_of);
 
 // Anonymous memory, or a file's; unmapped at the end.
 class Mapped {

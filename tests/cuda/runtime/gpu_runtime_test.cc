@@ -29,13 +29,8 @@ class GpuRuntimeTest : public GpuFixture {
     EXPECT_EQ(wrong_, 0u);
     for (void* tensor : tensors) runtime_->deallocate_on(tensor, on);
   }
-  std::string refusal(const Options& options) {
-    try {
-      DeviceRuntime::open(options);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  std::string refusal(const Options& options, Status status = Status::kInvalid) {
+    return said(status, [&] { DeviceRuntime::open(options); });
   }
 };
 
@@ -227,13 +222,8 @@ TEST_F(GpuRuntimeTest, LaunchLargerThanDeviceMemoryIsRefused) {
   void* const on = stream();
   void* const large = runtime_->allocate(12 * kGpuBlock);
   const Access access{large, 12 * kGpuBlock, large};
-  try {
-    runtime_->announce_on(on, 1, {&access, 1});
-    ADD_FAILURE() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::kNoMemory);
-    EXPECT_NE(std::string(error.what()).find("--device-memory"), std::string::npos) << error.what();
-  }
+  const std::string why = said(Status::kNoMemory, [&] { runtime_->announce_on(on, 1, {&access, 1}); });
+  EXPECT_PRED2(contains, why, "--device-memory");
   EXPECT_EQ(runtime_->announce(1, {&access, 1}), 0u);
   EXPECT_FALSE(runtime_->failure().empty());
   // In parts it works.
@@ -247,13 +237,7 @@ TEST_F(GpuRuntimeTest, LaunchLargerThanDeviceMemoryIsRefused) {
 
 TEST_F(GpuRuntimeTest, AllocationBeyondAllTiersIsRefused) {
   open(gpu_options(8, 4, "1MiB"));
-  try {
-    runtime_->allocate(100 * kGpuBlock);
-    ADD_FAILURE() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::kNoMemory);
-    EXPECT_NE(std::string(error.what()).find("GPU memory"), std::string::npos) << error.what();
-  }
+  EXPECT_PRED2(contains, said(Status::kNoMemory, [&] { runtime_->allocate(100 * kGpuBlock); }), "GPU memory");
 }
 
 TEST_F(GpuRuntimeTest, StrictModeFindsWhatIsNotAnnounced) {
@@ -270,12 +254,8 @@ TEST_F(GpuRuntimeTest, StrictModeFindsWhatIsNotAnnounced) {
   EXPECT_EQ(soft::launch(on, {}, [=] { write_words(data, kGpuBlock, 2); }), 0);
   EXPECT_EQ(soft::wait_for(on), cuda::kIllegalAddress);
   const Access access{data, kGpuBlock, data};
-  try {
-    runtime_->announce_on(on, 7, {&access, 1});
-    ADD_FAILURE() << "the device is lost";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << error.what();
-  }
+  const std::string why = said(Status::kIoError, [&] { runtime_->announce_on(on, 7, {&access, 1}); });
+  EXPECT_PRED2(contains, why, "CUDA_ERROR_ILLEGAL_ADDRESS");
   runtime_.reset();
   soft::take_violations();
   soft::reset();
@@ -319,6 +299,7 @@ TEST_F(GpuRuntimeTest, ForkedChildIsRefused) {
       runtime_->allocate(kGpuBlock);
     } catch (const Error& error) {
       runtime_->deallocate(data);
+      runtime_.reset();
       return error.status() == Status::kUnsupported ? 0 : 2;
     }
     return 1;
@@ -329,19 +310,31 @@ TEST_F(GpuRuntimeTest, ForkedChildIsRefused) {
 TEST_F(GpuRuntimeTest, NonsenseIsRefusedWithTheRemedy) {
   Options options = gpu_options(8, 4);
   options.policy = "on_demand";
-  EXPECT_NE(refusal(options).find("page faults"), std::string::npos);
+  EXPECT_PRED2(contains, refusal(options), "page faults");
   options = gpu_options(8, 4);
   options.device_memory = kGpuBlock;
-  EXPECT_NE(refusal(options).find("--device-memory"), std::string::npos);
+  EXPECT_PRED2(contains, refusal(options), "--device-memory");
   options = gpu_options(8, 4);
   options.memory = kGpuBlock;
-  EXPECT_NE(refusal(options).find("--memory"), std::string::npos);
+  EXPECT_PRED2(contains, refusal(options), "--memory");
   options = gpu_options(8, 4);
   options.block_bytes = 3 * kKiB;
-  EXPECT_NE(refusal(options).find("power of two"), std::string::npos);
+  EXPECT_PRED2(contains, refusal(options), "power of two");
   options = gpu_options(8, 4);
   options.policy = "nonsense";
-  EXPECT_NE(refusal(options).find("foresight"), std::string::npos);
+  EXPECT_PRED2(contains, refusal(options), "foresight");
+  std::byte host[64];
+  open(gpu_options(8, 4));
+  EXPECT_THROW(runtime_->adopt(host), Error);
+}
+
+TEST_F(GpuRuntimeTest, AGpuWithoutVirtualMemoryIsRefused) {
+  soft::Machine machine;
+  machine.virtual_memory = false;
+  soft::reset(machine);
+  const std::string why = refusal(gpu_options(8, 4), Status::kUnsupported);
+  EXPECT_PRED2(contains, why, "tensors cannot live on a GPU: the GPU 'software device' has no virtual memory API");
+  EXPECT_PRED2(contains, why, "EBB_DEVICE");
 }
 
 // Every call to the driver fails once, in turn: the runtime says so, or goes on; it never gives wrong data, never hangs
