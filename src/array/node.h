@@ -76,6 +76,9 @@ void evaluate(const NodePtr& node);
 void evaluate(const NodePtr& node, Stream& stream);
 // Evaluates what lazily reads this memory, before it is written.
 void evaluate_readers(Storage& storage);
+// `value`, evaluated, to be written to `target`: in memory of its own, after what lazily reads the old values. Throws
+// for what cannot be written to.
+Array source_for(const char* who, const Array& target, const Array& value);
 std::atomic<std::uint64_t>& forced_evaluations();
 
 // `node` reads the memory of `input`, lazily or in a stream.
