@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ebb/array.h"
+#include "ebb/array/types.h"
 
 namespace ebb::array {
 

@@ -3,8 +3,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "array/node.h"
-#include "array/pass/evaluate.h"
+#include "array/ops/operands.h"
 
 namespace ebb {
 namespace {

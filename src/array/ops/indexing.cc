@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "array/cuda/placement.h"
-#include "array/tad.h"
+#include "array/ops/operands.h"
+#include "array/shape/tad.h"
 
 namespace ebb {
 namespace {

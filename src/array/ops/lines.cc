@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "array/cuda/placement.h"
-#include "array/executor.h"
 #include "array/kernels/kernel.h"
-#include "array/node.h"
-#include "array/tad.h"
+#include "array/ops/operands.h"
+#include "array/pass/executor.h"
+#include "array/shape/tad.h"
 
 namespace ebb {
 namespace {

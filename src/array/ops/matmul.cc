@@ -1,10 +1,9 @@
 // matmul: shapes and batches here; the product of two matrices by oneDNN (f32), or by our own kernel, block by block.
 #include <algorithm>
 
-#include "array/cuda/placement.h"
-#include "array/executor.h"
 #include "array/kernels/matmul_kernels.h"
-#include "array/node.h"
+#include "array/ops/operands.h"
+#include "array/pass/executor.h"
 #include "array/pass/pass.h"
 
 #ifdef EBB_ARRAY_ONEDNN

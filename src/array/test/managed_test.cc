@@ -32,7 +32,7 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 namespace ebb {
 namespace {
 
-constexpr std::size_t kAtOnce = 3 * kMiB;  // of the heap, for what works on a part after the other
+constexpr std::size_t kAtOnce = 2 * kMiB;  // of the heap, for what works on a part after the other
 
 std::shared_ptr<Runtime> open_or_skip(std::uint64_t memory, std::uint64_t flash) {
   Options options;
@@ -82,10 +82,10 @@ TEST(Managed, AnEvaluationThatFailsMayBeTriedAgain) {
 }
 
 TEST(Managed, SortsSearchesAndIndexesWithoutTheHeap) {
-  const auto runtime = open_or_skip(64 * kMiB, 512 * kMiB);
+  const auto runtime = open_or_skip(40 * kMiB, 512 * kMiB);
   if (runtime == nullptr) GTEST_SKIP() << "no runtime can be opened here";
   const InUse in_use(runtime);
-  const std::int64_t count = 5 << 18;  // 10 MiB of numbers
+  const std::int64_t count = 3 << 18;  // 6 MiB of numbers
   const Array x = random_integers(0, 1000, {count}, 1, 0, DType::kI32).evaluate();
   largest_request = 0;
   const Array order = argsort(x), sorted = sort(x);
@@ -109,8 +109,7 @@ TEST(Managed, AMaskedAssignmentNeedsNoCopy) {
   const auto runtime = open_or_skip(20 * kMiB, 32 * kMiB);
   if (runtime == nullptr) GTEST_SKIP() << "no runtime can be opened here";
   const InUse in_use(runtime);
-  const std::int64_t count = 7 << 20;
-  Array x = ones({count});
+  Array x = ones({7 << 20});
   const Array mask = (arange(0, 7) < full_int({}, 3)).reshape({7, 1}).broadcast_to({7, 1 << 20}).reshape({-1});
   masked_assign(x, mask, scalar(5.0));
   EXPECT_EQ(sum(x).item(), 5.0 * (3 << 20) + (4 << 20));

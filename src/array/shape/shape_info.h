@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "ebb/array.h"
+#include "ebb/array/types.h"
 
 namespace ebb::array {
 

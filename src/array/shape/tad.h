@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "array/shape_info.h"
+#include "array/shape/shape_info.h"
 
 namespace ebb::array {
 
