@@ -1,5 +1,5 @@
 # ebb_array: n-dimensional arrays. Highway for the kernels, oneDNN for f32 matrix products and convolutions.
-if(NOT EXISTS ${CMAKE_SOURCE_DIR}/src/array/node.cc)
+if(NOT EXISTS ${CMAKE_SOURCE_DIR}/src/array/graph/node.cc)
   return()
 endif()
 find_path(HWY_INCLUDE_DIR hwy/highway.h)

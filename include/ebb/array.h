@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "ebb/array/types.h"
 #include "ebb/dtype.h"
 #include "ebb/runtime.h"
 #include "ebb/status.h"
@@ -34,8 +35,6 @@ namespace array {
 struct Node;
 struct TadLayout;
 }  // namespace array
-
-using Dims = std::vector<std::int64_t>;  // sizes, strides in elements, or dimension numbers (negative: from the end)
 
 // A slice as in Python: start, stop and step, any of them absent; the step may be negative.
 struct Slice {
@@ -162,9 +161,6 @@ void use_opencl(std::shared_ptr<OpenClDevice> device, std::int64_t elements_min 
 // Threads that passes run on, the caller's included. 0: as many as this process may use.
 void set_array_threads(int threads);
 
-struct CacheStats {
-  std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0, capacity = 0;
-};
 struct ArrayStats {
   CacheStats shapes;            // immutable shape information, shared by all arrays of a shape
   CacheStats programs;          // combined operators
@@ -176,20 +172,11 @@ struct ArrayStats {
 };
 ArrayStats array_stats();
 
-// Limits on what one expression may collect before its operands are evaluated. For tests and for tuning.
-struct CombineLimits {
-  std::uint32_t operators = 48;  // in one tree, shared parts counted as often as they are used
-  std::uint32_t arguments = 12;  // arrays that it reads
-  // Memory of its arguments, each counted once, from the second operator on. Four arrays of one size are always
-  // allowed.
-  std::uint64_t held_bytes = 256 * kMiB;
-};
 void set_combine_limits(const CombineLimits& limits);  // operators = 1: nothing is combined
 CombineLimits combine_limits();
 
 // The pass of a lazy elementwise expression as the source of a kernel `ebb_pass`, for a device (use_opencl() runs it);
 // its arguments are described in src/array/source/source.h. CUDA C is to be compiled with --fmad=false.
-enum class Dialect : std::uint8_t { kOpenCl, kCuda };
 std::string kernel_source(const Array& a, Dialect dialect);
 
 // ---- creation. Shapes are lists of sizes; every function throws Error(kInvalid) for nonsense.
@@ -231,77 +218,6 @@ Array random_integers(std::int64_t low, std::int64_t high, const Dims& shape, st
                       std::uint64_t stream = 0, DType dtype = DType::kI64);  // [low, high)
 
 // ---- elementwise operators: broadcast as in NumPy, types as in promote(); lazy
-enum class Op : std::uint8_t {
-  // Unary.
-  kNegative,
-  kAbs,
-  kSign,
-  kSquare,
-  kSqrt,
-  kReciprocal,
-  kExp,
-  kExp2,
-  kExpm1,
-  kLog,
-  kLog2,
-  kLog10,
-  kLog1p,
-  kSin,
-  kCos,
-  kTan,
-  kAsin,
-  kAcos,
-  kAtan,
-  kSinh,
-  kCosh,
-  kTanh,
-  kAsinh,
-  kAcosh,
-  kAtanh,
-  kErf,
-  kSigmoid,
-  kFloor,
-  kCeil,
-  kTrunc,
-  kRound,
-  kIsNan,
-  kIsInf,
-  kIsFinite,
-  kSignBit,
-  kLogicalNot,
-  kBitwiseNot,
-  kCast,
-  // Binary.
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kDivide,
-  kFloorDivide,
-  kRemainder,
-  kPow,
-  kAtan2,
-  kHypot,
-  kMaximum,
-  kMinimum,
-  kCopySign,
-  kNextAfter,
-  kLogAddExp,
-  kBitwiseAnd,
-  kBitwiseOr,
-  kBitwiseXor,
-  kShiftLeft,
-  kShiftRight,
-  kEqual,
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  // Ternary.
-  kWhere
-};
-inline constexpr int kOps = static_cast<int>(Op::kWhere) + 1;
-const char* name(Op op);
 Array unary(Op op, const Array& a);
 Array binary(Op op, const Array& a, const Array& b);
 Array where(const Array& condition, const Array& a, const Array& b);
@@ -335,7 +251,6 @@ Array relu(const Array& a);
 Array gelu(const Array& a);  // the exact one, with erf
 
 // ---- reductions over `dims` (empty: all); lazy, combined with the elementwise expression that they reduce
-enum class Reduce : std::uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMin, kArgMax };
 // kSum and kProd of integers give i64 or u64, of f16 and bf16 their own type from an f64 sum. kMin and kMax give NaN if
 // there is one, and need an element. kArgMin and kArgMax take one dimension or all; the first of equals.
 Array reduce(Reduce kind, const Array& a, const Dims& dims, bool keep_dims);

@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "array/pass/device_pass.h"
+#include "array/device/opencl_pass.h"
 #include "array/test/operator_table.h"
 #include "array/test/reference.h"
 #include "opencl_fixture.h"
@@ -48,7 +48,7 @@ class OpenClOperators : public OpenClTest {
     std::vector<std::byte> out(static_cast<std::size_t>(shape->count) * size_of(shape->dtype));
     const auto memory = array::adopt_storage(out.data(), out.size(), nullptr);
     use_opencl(device_, 1);
-    EXPECT_TRUE(array::device_pass(lazy.node(), {out.data(), shape, memory.get()}));
+    EXPECT_TRUE(array::opencl_pass(lazy.node(), {out.data(), shape, memory.get()}));
     use_opencl(nullptr);
     return out;
   }

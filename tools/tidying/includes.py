@@ -49,6 +49,8 @@ ALLOWED = {
 EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers", "rivals"}),
          (re.compile(r"^src/(runtime/environment|core/test/core_fuzz)\.cc$"), {"rivals"}),
          (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"})]
+# Sub-folders that build on each other, from the ground up: each includes those before it.
+FLOORS = {"array": ("shape", "kernels", "graph", "pass", "source", "device", "evaluate", "ops")}
 # Headers of a library to the only folders that may see it.
 SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conformance/")),
        (re.compile(r"^(cuda|nvml)"), ("src/drivers/cuda/",)),
@@ -86,6 +88,9 @@ def _target(include):
 
 def _complaint(file, row, allowed, include, siblings):
     target = _target(include)
+    floors, parts = FLOORS.get(row, ()), include.split("/")
+    if target == row and file.parts[2] in floors and parts[1] in floors[floors.index(file.parts[2]) + 1:]:
+        return f"{file.folder}/ may not include {row}/{parts[1]}/, which is built on it"
     if target is None:
         local = f"{file.folder}/{include}" in siblings and (file.parts[0] != "src" or file.is_test)
         rooted = any(f"{root}/{include}" in siblings and file.path.startswith(root + "/") for root in ROOTS)

@@ -37,6 +37,7 @@ CLEAN = {
 CASES = [
     ("include-direction", "src/space/a.h", HEADER + '#include "alloc/frame_pool.h"\n', 3),
     ("include-direction", "src/plan/a.cc", SOURCE + '#include "port/flash_queue.h"\n', 2),
+    ("include-direction", "src/array/pass/a.cc", SOURCE + '#include "array/ops/operands.h"\n', 2),
     ("include-direction", "src/plan/a.cc", SOURCE + '\n#include "move/engine.h"\n', 3),
     ("include-direction", "src/move/a.cc", SOURCE + '#include "ebb/runtime.h"\n', 2),
     ("include-direction", "src/core/core.cc", SOURCE + '#include "drivers/linux/file.h"\n', 2),

@@ -8,9 +8,11 @@
 #include <hwy/foreach_target.h>  // includes this file once per instruction set
 // clang-format on
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "array/kernels/half.h"
@@ -20,6 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace ebb::array {
 namespace HWY_NAMESPACE {
 namespace {
+
+#include "array/kernels/table.inc"
 
 // How a type lies in memory (Stored), what it is in a register (Value).
 template <typename T, typename R>
@@ -72,14 +76,6 @@ void store(const void* values, void* memory, std::ptrdiff_t stride, std::size_t 
   }
 }
 
-template <typename F>
-void wrap(const void* a, const void*, const void*, void* out, std::size_t n) {
-  const auto* x = static_cast<const typename F::Value*>(a);
-  auto* o = static_cast<typename F::Value*>(out);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < n; ++i) o[i] = F::load(F::store(x[i]));
-}
-
 template <typename To, typename From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, std::uint8_t>) {
@@ -111,28 +107,20 @@ float round_to_odd(double x) {
 }
 
 template <typename To, typename From>
-void cast(const void* a, const void*, const void*, void* out, std::size_t n) {
-  const From* x = static_cast<const From*>(a);
-  To* o = static_cast<To*>(out);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < n; ++i) o[i] = convert<To, From>(x[i]);
+constexpr Kernel cast() {
+  return unary<From>([](From x) { return convert<To>(x); });
 }
 
-void cast_to_odd(const void* a, const void*, const void*, void* out, std::size_t n) {
-  const auto* x = static_cast<const double*>(a);
-  auto* o = static_cast<float*>(out);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < n; ++i) o[i] = round_to_odd(x[i]);
-}
+constexpr Kernel kCastToOdd = unary<double>([](double x) { return round_to_odd(x); });
 
 template <typename From>
 Kernel cast_from(Compute to) {
   switch (to) {
-    case Compute::kBool: return cast<std::uint8_t, From>;
-    case Compute::kI64: return cast<std::int64_t, From>;
-    case Compute::kU64: return cast<std::uint64_t, From>;
-    case Compute::kF32: return cast<float, From>;
-    case Compute::kF64: return cast<double, From>;
+    case Compute::kBool: return cast<std::uint8_t, From>();
+    case Compute::kI64: return cast<std::int64_t, From>();
+    case Compute::kU64: return cast<std::uint64_t, From>();
+    case Compute::kF32: return cast<float, From>();
+    case Compute::kF64: return cast<double, From>();
   }
   return nullptr;
 }
@@ -143,7 +131,7 @@ Kernel find_cast_here(Compute from, Compute to, bool narrow) {
     case Compute::kI64: return cast_from<std::int64_t>(to);
     case Compute::kU64: return cast_from<std::uint64_t>(to);
     case Compute::kF32: return cast_from<float>(to);
-    case Compute::kF64: return narrow && to == Compute::kF32 ? cast_to_odd : cast_from<double>(to);
+    case Compute::kF64: return narrow && to == Compute::kF32 ? kCastToOdd : cast_from<double>(to);
   }
   return nullptr;
 }
@@ -155,7 +143,7 @@ struct Moves {
 };
 template <typename F>
 Moves moves() {
-  return {load<F>, store<F>, wrap<F>};
+  return {load<F>, store<F>, unary<typename F::Value>([](typename F::Value x) { return F::load(F::store(x)); })};
 }
 
 Moves find_moves_here(DType dtype) {
@@ -177,6 +165,18 @@ Moves find_moves_here(DType dtype) {
   return {};
 }
 
+void stream_out_here(const void* values, void* memory, std::size_t bytes) {
+#if HWY_TARGET == HWY_SCALAR
+  std::memcpy(memory, values, bytes);
+#else
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<std::uint8_t> d;
+  const auto* from = static_cast<const std::uint8_t*>(values);
+  auto* to = static_cast<std::uint8_t*>(memory);
+  for (std::size_t i = 0; i < bytes; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
+#endif
+}
+
 LoadKernel find_load_here(DType dtype) { return find_moves_here(dtype).load_kernel; }
 StoreKernel find_store_here(DType dtype) { return find_moves_here(dtype).store_kernel; }
 Kernel find_wrap_here(DType dtype) { return find_moves_here(dtype).wrap_kernel; }
@@ -193,11 +193,16 @@ HWY_EXPORT(find_cast_here);
 HWY_EXPORT(find_load_here);
 HWY_EXPORT(find_store_here);
 HWY_EXPORT(find_wrap_here);
+HWY_EXPORT(stream_out_here);
 
 Kernel find_cast(Compute from, Compute to, bool narrow) {
   return HWY_DYNAMIC_DISPATCH(find_cast_here)(from, to, narrow);
 }
 Kernel find_wrap(DType dtype) { return is_natural(dtype) ? nullptr : HWY_DYNAMIC_DISPATCH(find_wrap_here)(dtype); }
+void stream_out(const void* values, void* memory, std::size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(stream_out_here)(values, memory, bytes);
+}
+void stream_fence() { hwy::FlushStream(); }
 LoadKernel find_load(DType dtype) { return HWY_DYNAMIC_DISPATCH(find_load_here)(dtype); }
 StoreKernel find_store(DType dtype) { return HWY_DYNAMIC_DISPATCH(find_store_here)(dtype); }
 

@@ -1,4 +1,5 @@
-// Arithmetic, comparison and rounding of f32 and f64 tiles: plain loops, vectorised for each instruction set.
+// Arithmetic, comparison, rounding and functions of f32 and f64 tiles: plain loops, vectorised for each instruction
+// set; of some functions vector versions (functions.inc), of the rest the C library's.
 // clang-format off: the order matters to Highway
 #include "array/kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -6,11 +7,10 @@
 #include <hwy/foreach_target.h>  // includes this file once per instruction set
 // clang-format on
 
-#include <hwy/cache_control.h>
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "array/kernels/kernel.h"
@@ -20,118 +20,116 @@ namespace ebb::array {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <typename T, typename F>
-void unary_loop(const void* a, const void*, const void*, void* out, std::size_t n) {
-  const T* x = static_cast<const T*>(a);
-  auto* o = static_cast<decltype(F::apply(T{}))*>(out);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < n; ++i) o[i] = F::apply(x[i]);
-}
+namespace hn = hwy::HWY_NAMESPACE;
 
-template <typename T, typename F>
-void binary_loop(const void* a, const void* b, const void*, void* out, std::size_t n) {
-  const T* x = static_cast<const T*>(a);
-  const T* y = static_cast<const T*>(b);
-  auto* o = static_cast<decltype(F::apply(T{}, T{}))*>(out);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < n; ++i) o[i] = F::apply(x[i], y[i]);
-}
+#include "array/kernels/functions.inc"
+#include "array/kernels/table.inc"
 
-template <typename T>
-void where_loop(const void* a, const void* b, const void* c, void* out, std::size_t n) {
-  const auto* mask = static_cast<const std::uint8_t*>(a);
-  const T* x = static_cast<const T*>(b);
-  const T* y = static_cast<const T*>(c);
+// F: a function of functions.inc.
+template <typename T, typename F>
+void vector_loop(const void* a, const void*, const void*, void* out, std::size_t n) {
+  const hn::ScalableTag<T> d;
+  const T* x = static_cast<const T*>(a);
   T* o = static_cast<T*>(out);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < n; ++i) o[i] = mask[i] ? x[i] : y[i];
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, x + i);
+    const bool all = hn::AllTrue(d, is_in_range<F>(d, v));
+    hn::StoreU(all ? F::vector(d, v) : mended<F>(d, v), d, o + i);
+  }
 }
 
-using Flag = std::uint8_t;
-
-// clang-format off
-struct Negative { template <class T> static T apply(T x) { return -x; } };
-struct Abs { template <class T> static T apply(T x) { return std::abs(x); } };
-struct Sign { template <class T> static T apply(T x) { return x > T{0} ? T{1} : x < T{0} ? T{-1} : x + T{0}; } };
-struct Square { template <class T> static T apply(T x) { return x * x; } };
-struct Sqrt { template <class T> static T apply(T x) { return std::sqrt(x); } };
-struct Reciprocal { template <class T> static T apply(T x) { return T{1} / x; } };
-struct Floor { template <class T> static T apply(T x) { return std::floor(x); } };
-struct Ceil { template <class T> static T apply(T x) { return std::ceil(x); } };
-struct Trunc { template <class T> static T apply(T x) { return std::trunc(x); } };
-struct Round { template <class T> static T apply(T x) { return std::nearbyint(x); } };
-struct IsNan { template <class T> static Flag apply(T x) { return x != x; } };
-struct IsInf { template <class T> static Flag apply(T x) { return std::abs(x) > std::numeric_limits<T>::max(); } };
-struct IsFinite { template <class T> static Flag apply(T x) { return std::abs(x) <= std::numeric_limits<T>::max(); } };
-struct SignBit { template <class T> static Flag apply(T x) { return std::signbit(x); } };
-struct LogicalNot { template <class T> static Flag apply(T x) { return x == T{0}; } };
-struct Add { template <class T> static T apply(T x, T y) { return x + y; } };
-struct Subtract { template <class T> static T apply(T x, T y) { return x - y; } };
-struct Multiply { template <class T> static T apply(T x, T y) { return x * y; } };
-struct Divide { template <class T> static T apply(T x, T y) { return x / y; } };
-struct Maximum { template <class T> static T apply(T x, T y) { return x > y || x != x ? x : y; } };
-struct Minimum { template <class T> static T apply(T x, T y) { return x < y || x != x ? x : y; } };
-struct CopySign { template <class T> static T apply(T x, T y) { return std::copysign(x, y); } };
-struct Equal { template <class T> static Flag apply(T x, T y) { return x == y; } };
-struct NotEqual { template <class T> static Flag apply(T x, T y) { return x != y; } };
-struct Less { template <class T> static Flag apply(T x, T y) { return x < y; } };
-struct LessEqual { template <class T> static Flag apply(T x, T y) { return x <= y; } };
-// clang-format on
-
-template <typename T>
-Kernel find_unary(Op op) {
-  switch (op) {
-    case Op::kNegative: return unary_loop<T, Negative>;
-    case Op::kAbs: return unary_loop<T, Abs>;
-    case Op::kSign: return unary_loop<T, Sign>;
-    case Op::kSquare: return unary_loop<T, Square>;
-    case Op::kSqrt: return unary_loop<T, Sqrt>;
-    case Op::kReciprocal: return unary_loop<T, Reciprocal>;
-    case Op::kFloor: return unary_loop<T, Floor>;
-    case Op::kCeil: return unary_loop<T, Ceil>;
-    case Op::kTrunc: return unary_loop<T, Trunc>;
-    case Op::kRound: return unary_loop<T, Round>;
-    case Op::kIsNan: return unary_loop<T, IsNan>;
-    case Op::kIsInf: return unary_loop<T, IsInf>;
-    case Op::kIsFinite: return unary_loop<T, IsFinite>;
-    case Op::kSignBit: return unary_loop<T, SignBit>;
-    case Op::kLogicalNot: return unary_loop<T, LogicalNot>;
-    default: return nullptr;
+// As Python divides: rounded down, and the remainder has the sign of the divisor (PEP 238, CPython's float_divmod).
+template <class T>
+T remainder_of(T x, T y) {
+  if (std::isinf(y) && std::isfinite(x)) return x == T{0} ? std::copysign(T{0}, y) : (x < 0) != (y < 0) ? y : x;
+  T rest = std::fmod(x, y);
+  if (rest == T{0}) return std::copysign(T{0}, y);
+  if ((rest < 0) != (y < 0)) rest += y;
+  return rest;
+}
+template <class T>
+T floor_divide(T x, T y) {
+  if (y == T{0} || !std::isfinite(x) || !std::isfinite(y)) {
+    if (std::isinf(x) || y == T{0} || x != x || y != y) return std::isinf(x) && std::isinf(y) ? x - x : x / y;
+    return x == T{0} ? x / y : (x < 0) != (y < 0) ? T{-1} : T{0};  // a finite number by an infinite one
   }
+  const T rest = std::fmod(x, y);
+  T quotient = (x - rest) / y;
+  if (rest != T{0} && (rest < 0) != (y < 0)) quotient -= T{1};
+  if (quotient == T{0}) return std::copysign(T{0}, x / y);
+  const T whole = std::floor(quotient);
+  return quotient - whole > T(0.5) ? whole + T{1} : whole;
+}
+
+template <class T>
+T log_add_exp(T x, T y) {
+  if (x == y) return x + static_cast<T>(0.693147180559945309417);
+  const T high = x > y || x != x ? x : y;
+  return high + std::log1p(std::exp(-std::abs(x - y)));
 }
 
 // kGreater and kGreaterEqual are kLess and kLessEqual with the operands exchanged.
 template <typename T>
-Kernel find(Op op) {
-  switch (op) {
-    case Op::kAdd: return binary_loop<T, Add>;
-    case Op::kSubtract: return binary_loop<T, Subtract>;
-    case Op::kMultiply: return binary_loop<T, Multiply>;
-    case Op::kDivide: return binary_loop<T, Divide>;
-    case Op::kMaximum: return binary_loop<T, Maximum>;
-    case Op::kMinimum: return binary_loop<T, Minimum>;
-    case Op::kCopySign: return binary_loop<T, CopySign>;
-    case Op::kEqual: return binary_loop<T, Equal>;
-    case Op::kNotEqual: return binary_loop<T, NotEqual>;
-    case Op::kLess: return binary_loop<T, Less>;
-    case Op::kLessEqual: return binary_loop<T, LessEqual>;
-    case Op::kWhere: return where_loop<T>;
-    default: return find_unary<T>(op);
-  }
-}
+constexpr Entry kTable[] = {{Op::kNegative, unary<T>([](T x) { return -x; })},
+                            {Op::kAbs, unary<T>([](T x) { return std::abs(x); })},
+                            {Op::kSign, unary<T>([](T x) { return x > T{0}   ? T{1}
+                                                                  : x < T{0} ? T{-1}
+                                                                             : x + T{0}; })},
+                            {Op::kSquare, unary<T>([](T x) { return x * x; })},
+                            {Op::kSqrt, unary<T>([](T x) { return std::sqrt(x); })},
+                            {Op::kReciprocal, unary<T>([](T x) { return T{1} / x; })},
+                            {Op::kFloor, unary<T>([](T x) { return std::floor(x); })},
+                            {Op::kCeil, unary<T>([](T x) { return std::ceil(x); })},
+                            {Op::kTrunc, unary<T>([](T x) { return std::trunc(x); })},
+                            {Op::kRound, unary<T>([](T x) { return std::nearbyint(x); })},
+                            {Op::kIsNan, unary<T>([](T x) { return x != x; })},
+                            {Op::kIsInf, unary<T>([](T x) { return std::abs(x) > std::numeric_limits<T>::max(); })},
+                            {Op::kIsFinite, unary<T>([](T x) { return std::abs(x) <= std::numeric_limits<T>::max(); })},
+                            {Op::kSignBit, unary<T>([](T x) { return std::signbit(x); })},
+                            {Op::kLogicalNot, unary<T>([](T x) { return x == T{0}; })},
+                            {Op::kExp, vector_loop<T, Exp>},
+                            {Op::kLog, vector_loop<T, Log>},
+                            {Op::kLog2, vector_loop<T, Log2>},
+                            {Op::kLog10, vector_loop<T, Log10>},
+                            {Op::kSin, vector_loop<T, Sin>},
+                            {Op::kCos, vector_loop<T, Cos>},
+                            {Op::kTanh, vector_loop<T, Tanh>},
+                            {Op::kAtan, vector_loop<T, Atan>},
+                            {Op::kSigmoid, vector_loop<T, Sigmoid>},
+                            {Op::kExp2, unary<T>([](T x) { return std::exp2(x); })},
+                            {Op::kExpm1, unary<T>([](T x) { return std::expm1(x); })},
+                            {Op::kLog1p, unary<T>([](T x) { return std::log1p(x); })},
+                            {Op::kTan, unary<T>([](T x) { return std::tan(x); })},
+                            {Op::kAsin, unary<T>([](T x) { return std::asin(x); })},
+                            {Op::kAcos, unary<T>([](T x) { return std::acos(x); })},
+                            {Op::kSinh, unary<T>([](T x) { return std::sinh(x); })},
+                            {Op::kCosh, unary<T>([](T x) { return std::cosh(x); })},
+                            {Op::kAsinh, unary<T>([](T x) { return std::asinh(x); })},
+                            {Op::kAcosh, unary<T>([](T x) { return std::acosh(x); })},
+                            {Op::kAtanh, unary<T>([](T x) { return std::atanh(x); })},
+                            {Op::kErf, unary<T>([](T x) { return std::erf(x); })},
+                            {Op::kAdd, binary<T>([](T x, T y) { return x + y; })},
+                            {Op::kSubtract, binary<T>([](T x, T y) { return x - y; })},
+                            {Op::kMultiply, binary<T>([](T x, T y) { return x * y; })},
+                            {Op::kDivide, binary<T>([](T x, T y) { return x / y; })},
+                            {Op::kMaximum, binary<T>([](T x, T y) { return x > y || x != x ? x : y; })},
+                            {Op::kMinimum, binary<T>([](T x, T y) { return x < y || x != x ? x : y; })},
+                            {Op::kCopySign, binary<T>([](T x, T y) { return std::copysign(x, y); })},
+                            {Op::kEqual, binary<T>([](T x, T y) { return x == y; })},
+                            {Op::kNotEqual, binary<T>([](T x, T y) { return x != y; })},
+                            {Op::kLess, binary<T>([](T x, T y) { return x < y; })},
+                            {Op::kLessEqual, binary<T>([](T x, T y) { return x <= y; })},
+                            {Op::kPow, binary<T>([](T x, T y) { return std::pow(x, y); })},
+                            {Op::kAtan2, binary<T>([](T x, T y) { return std::atan2(x, y); })},
+                            {Op::kHypot, binary<T>([](T x, T y) { return std::hypot(x, y); })},
+                            {Op::kNextAfter, binary<T>([](T x, T y) { return std::nextafter(x, y); })},
+                            {Op::kRemainder, binary<T>([](T x, T y) { return remainder_of(x, y); })},
+                            {Op::kFloorDivide, binary<T>([](T x, T y) { return floor_divide(x, y); })},
+                            {Op::kLogAddExp, binary<T>([](T x, T y) { return log_add_exp(x, y); })},
+                            {Op::kWhere, where_loop<T>}};
 
-Kernel find_here(Op op, Compute type) { return type == Compute::kF32 ? find<float>(op) : find<double>(op); }
-
-void stream_out_here(const void* values, void* memory, std::size_t bytes) {
-#if HWY_TARGET == HWY_SCALAR
-  std::memcpy(memory, values, bytes);
-#else
-  namespace hn = hwy::HWY_NAMESPACE;
-  const hn::ScalableTag<std::uint8_t> d;
-  const auto* from = static_cast<const std::uint8_t*>(values);
-  auto* to = static_cast<std::uint8_t*>(memory);
-  for (std::size_t i = 0; i < bytes; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
-#endif
+Kernel find_here(Op op, Compute type) {
+  return type == Compute::kF32 ? find_in(kTable<float>, op) : find_in(kTable<double>, op);
 }
 
 }  // namespace
@@ -143,13 +141,8 @@ HWY_AFTER_NAMESPACE();
 namespace ebb::array {
 
 HWY_EXPORT(find_here);
-HWY_EXPORT(stream_out_here);
 
 Kernel find_float_kernel(Op op, Compute type) { return HWY_DYNAMIC_DISPATCH(find_here)(op, type); }
-void stream_out(const void* values, void* memory, std::size_t bytes) {
-  HWY_DYNAMIC_DISPATCH(stream_out_here)(values, memory, bytes);
-}
-void stream_fence() { hwy::FlushStream(); }
 
 }  // namespace ebb::array
 #endif

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ebb/array.h"
+#include "ebb/array/types.h"
 
 namespace ebb::array {
 
@@ -41,12 +41,9 @@ using ColumnReduce = void (*)(const void* values, std::size_t rows, std::size_t 
 
 // `type` is that of the operands (of where: of its last two). Null if there is no such kernel.
 Kernel find_float_kernel(Op op, Compute type);
-Kernel find_math_kernel(Op op, Compute type);
 Kernel find_integer_kernel(Op op, Compute type);
 inline Kernel find_kernel(Op op, Compute type) {
-  if (type != Compute::kF32 && type != Compute::kF64) return find_integer_kernel(op, type);
-  const Kernel found = find_float_kernel(op, type);
-  return found != nullptr ? found : find_math_kernel(op, type);
+  return type == Compute::kF32 || type == Compute::kF64 ? find_float_kernel(op, type) : find_integer_kernel(op, type);
 }
 // `narrow`: the result is rounded again to f16 or bf16, so an f64 is rounded to odd here.
 Kernel find_cast(Compute from, Compute to, bool narrow);

@@ -3,8 +3,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "array/node.h"
-#include "array/pass/evaluate.h"
+#include "array/ops/operands.h"
 
 namespace ebb {
 namespace {
@@ -94,25 +93,31 @@ Array Array::copy() const {
 
 Array Array::contiguous() const { return is_contiguous() ? *this : copy(); }
 
-void Array::assign(const Array& value) {
-  if (node_->kind == array::Kind::kScalar) {
-    array::invalid("assign", "a scalar has no memory to write to; use full()");
-  }
-  for (int d = 0; d < rank(); ++d) {
-    if (shape()[d] > 1 && strides()[d] == 0) {
-      array::invalid("assign", "several elements of a broadcast array share one place in memory; copy() it first");
+namespace array {
+
+Array source_for(const char* who, const Array& target, const Array& value) {
+  if (target.node()->kind == Kind::kScalar) invalid(who, "a scalar has no memory to write to; use full()");
+  for (int d = 0; d < target.rank(); ++d) {
+    if (target.shape()[d] > 1 && target.strides()[d] == 0) {
+      invalid(who, "several elements of a broadcast array share one place in memory; copy() it first");
     }
   }
+  target.evaluate();
+  const Array source = value.evaluate();
+  evaluate_readers(*target.node()->storage);
+  // Of the same memory: elements could be overwritten before they are read.
+  return source.node()->storage == target.node()->storage ? source.copy() : source;
+}
+
+}  // namespace array
+
+void Array::assign(const Array& value) {
   const Dims joint = array::broadcast_shapes("assign", shape(), value.shape());
   if (joint != shape()) {
     array::invalid("assign", "a value of shape " + array::to_text(value.shape()) + " does not fit into " +
                                  array::to_text(shape()));
   }
-  evaluate();
-  Array source = value.astype(dtype()).evaluate();
-  array::evaluate_readers(*node_->storage);
-  // Of the same memory: elements could be overwritten before they are read.
-  if (source.node()->storage == node_->storage) source = source.copy();
+  const Array source = array::source_for("assign", *this, value.astype(dtype()));
   std::lock_guard lock(array::evaluation_mutex());
   auto* const data = const_cast<std::byte*>(node_->data());
   array::write(source.node(), {data, node_->shape, node_->storage.get()});

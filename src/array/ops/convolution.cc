@@ -1,9 +1,8 @@
 // conv2d: oneDNN's convolution where it is built in, else loops that are plain and slow.
 #include <cstring>
 
-#include "array/cuda/placement.h"
-#include "array/executor.h"
-#include "array/node.h"
+#include "array/ops/operands.h"
+#include "array/pass/executor.h"
 
 #ifdef EBB_ARRAY_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>

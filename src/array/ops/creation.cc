@@ -2,10 +2,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "array/cuda/placement.h"
-#include "array/executor.h"
-#include "array/node.h"
-#include "array/pass/evaluate.h"
+#include "array/ops/operands.h"
+#include "array/pass/executor.h"
 
 namespace ebb {
 namespace {

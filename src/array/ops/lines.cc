@@ -1,13 +1,12 @@
 // What goes along one dimension element by element: cumulative operators, sorting, searching. Each line is a tensor
 // along that dimension (array/tad.h).
 #include <algorithm>
-#include <numeric>
+#include <cstring>
 
-#include "array/cuda/placement.h"
-#include "array/executor.h"
 #include "array/kernels/kernel.h"
-#include "array/node.h"
-#include "array/tad.h"
+#include "array/ops/operands.h"
+#include "array/pass/executor.h"
+#include "array/shape/tad.h"
 
 namespace ebb {
 namespace {
@@ -76,39 +75,113 @@ bool precedes(T a, T b, bool descending) {
   return descending ? b < a : a < b;
 }
 
+// An element that is sorted by its key, and what comes along: its number, or its bytes.
 template <typename T>
-Array order_here(const Array& a, int d, bool descending) {
-  const Array in = a.astype(dtype_of<T>()).evaluate();
-  const Array out = empty(a.shape(), DType::kI64);
-  using I = std::int64_t;
-  for_lines<T, I>(in, out, d, [&](const T* from, I* to, I s, I t, I length) {
-    std::vector<I> order(static_cast<std::size_t>(length));
-    std::iota(order.begin(), order.end(), I{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](I x, I y) { return precedes(from[x * s], from[y * s], descending); });
-    for (I i = 0; i < length; ++i) to[i * t] = order[static_cast<std::size_t>(i)];
+struct Keyed {
+  T key;
+  std::uint64_t load;
+};
+
+// Elements that are sorted at once, in the cache. A longer line is merged from such runs: each merge goes through its
+// memory from one end to the other, so that may be larger than the budget.
+constexpr std::int64_t kRun = 1 << 16;
+
+// Sorts what fill(begin, end) writes to these parts of `line`, with the help of `spare`; tells in which it is then.
+template <typename T, typename Fill>
+const Keyed<T>* sort_line(Keyed<T>* line, Keyed<T>* spare, std::int64_t length, bool descending, const Fill& fill) {
+  const auto less = [descending](const Keyed<T>& x, const Keyed<T>& y) { return precedes(x.key, y.key, descending); };
+  array::run_tasks((length + kRun - 1) / kRun, [&](std::int64_t task) {
+    const std::int64_t begin = task * kRun, end = std::min(length, begin + kRun);
+    fill(begin, end);
+    std::stable_sort(line + begin, line + end, less);
   });
+  for (std::int64_t run = kRun; run < length; run *= 2, std::swap(line, spare)) {
+    array::run_tasks((length + 2 * run - 1) / (2 * run), [&](std::int64_t task) {
+      const std::int64_t begin = task * 2 * run, middle = std::min(length, begin + run);
+      const std::int64_t end = std::min(length, middle + run);
+      std::merge(line + begin, line + middle, line + middle, line + end, spare + begin, less);
+    });
+  }
+  return line;
+}
+
+// The elements of each line in their order, or their numbers.
+template <typename T>
+Array order_here(const Array& a, int d, bool descending, bool numbers) {
+  const Array in = a.astype(dtype_of<T>()).evaluate();
+  const Array out = empty(a.shape(), numbers ? DType::kI64 : a.dtype());
+  const Array source = numbers ? in : a.evaluate();
+  const auto keys = array::tad_layout(in.node()->shape, {d}), from = array::tad_layout(source.node()->shape, {d});
+  const auto to = array::tad_layout(out.node()->shape, {d});
+  const std::int64_t length = a.size(d);
+  const std::size_t bytes = size_of(out.dtype());
+  const auto element = static_cast<std::int64_t>(bytes);
+  const auto sort_one = [&](std::int64_t i, Keyed<T>* line, Keyed<T>* spare) {
+    const T* const key = static_cast<const T*>(in.data()) + keys->offset(i);
+    const auto* const value = static_cast<const std::byte*>(source.data()) + from->offset(i) * element;
+    auto* const target = static_cast<std::byte*>(const_cast<void*>(out.data())) + to->offset(i) * element;
+    const auto* sorted = sort_line(line, spare, length, descending, [&](std::int64_t k, std::int64_t end) {
+      for (; k < end; ++k) {
+        line[k] = {key[k * keys->tensor->strides[0]], static_cast<std::uint64_t>(k)};
+        if (!numbers) std::memcpy(&line[k].load, value + k * from->tensor->strides[0] * element, bytes);
+      }
+    });
+    for (std::int64_t k = 0; k < length; ++k) {
+      std::memcpy(target + k * to->tensor->strides[0] * element, &sorted[k].load, bytes);
+    }
+  };
+  if (length > kRun) {
+    static_assert(sizeof(Keyed<T>) == 16);
+    const Array line = empty({2 * length}, DType::kI64), spare = empty({2 * length}, DType::kI64);
+    const auto memory = [](const Array& x) { return static_cast<Keyed<T>*>(const_cast<void*>(x.data())); };
+    for (std::int64_t i = 0; i < to->count; ++i) sort_one(i, memory(line), memory(spare));
+  } else if (length > 0) {
+    const std::int64_t per_task = std::max<std::int64_t>(1, kRun / 2 / length);
+    array::run_tasks((to->count + per_task - 1) / per_task, [&](std::int64_t task) {
+      std::vector<Keyed<T>> line(static_cast<std::size_t>(length));
+      const std::int64_t end = std::min(to->count, (task + 1) * per_task);
+      for (std::int64_t i = task * per_task; i < end; ++i) sort_one(i, line.data(), nullptr);
+    });
+  }
   return out;
 }
 
-template <typename T>
-Array order_of(const Array& a, int d, bool descending) {
-  return array::run_on_host([=](const Array& here) { return order_here<T>(here, d, descending); }, a);
+Array order_of(const char* who, const Array& a, int dim, bool descending, bool numbers) {
+  const int d = array::checked_dim(who, dim, a.rank());
+  const auto body = [=](const Array& here) {
+    switch (widest(a.dtype())) {
+      case DType::kF64: return order_here<double>(here, d, descending, numbers);
+      case DType::kI64: return order_here<std::int64_t>(here, d, descending, numbers);
+      default: return order_here<std::uint64_t>(here, d, descending, numbers);
+    }
+  };
+  return array::run_on_host(body, a);
 }
 
 template <typename T>
-Array places(const Array& sorted, const Array& values, bool right) {
-  const auto list = sorted.to_vector<T>();
-  const auto wanted = values.to_vector<T>();
-  std::vector<std::int64_t> result;
-  result.reserve(wanted.size());
-  const auto less = [](T a, T b) { return precedes(a, b, false); };
-  for (const T value : wanted) {
-    const auto found = right ? std::upper_bound(list.begin(), list.end(), value, less)
-                             : std::lower_bound(list.begin(), list.end(), value, less);
-    result.push_back(found - list.begin());
-  }
-  return from_memory(result.data(), values.shape(), DType::kI64);
+Array places_here(const Array& sorted, const Array& values, bool right) {
+  const Array list = sorted.astype(dtype_of<T>()).contiguous().evaluate();
+  const Array wanted = values.astype(dtype_of<T>()).contiguous().evaluate();
+  const Array result = empty(values.shape(), DType::kI64);
+  const T* const first = static_cast<const T*>(list.data());
+  const T* const end = first + list.size();
+  const T* const value = static_cast<const T*>(wanted.data());
+  auto* const place = static_cast<std::int64_t*>(const_cast<void*>(result.data()));
+  const auto less = [](T x, T y) { return precedes(x, y, false); };
+  array::run_tasks((wanted.size() + kRun - 1) / kRun, [&](std::int64_t task) {
+    std::vector<Keyed<T>> order;
+    for (std::int64_t i = task * kRun; i < std::min(wanted.size(), (task + 1) * kRun); ++i) {
+      order.push_back({value[i], static_cast<std::uint64_t>(i)});
+    }
+    // A list beyond the cache is gone through in order, once for all values of a task: it may be larger than memory.
+    if (list.size() > 16 * kRun) {
+      std::sort(order.begin(), order.end(), [&](const auto& x, const auto& y) { return less(x.key, y.key); });
+    }
+    for (const auto& [key, i] : order) {
+      place[i] = (right ? std::upper_bound(first, end, key, less) : std::lower_bound(first, end, key, less)) - first;
+    }
+  });
+  return result;
 }
 
 }  // namespace
@@ -125,27 +198,21 @@ Array cumulative(Reduce kind, const Array& a, int dim) {
   }
 }
 
-Array argsort(const Array& a, int dim, bool descending) {
-  const int d = array::checked_dim("argsort", dim, a.rank());
-  switch (widest(a.dtype())) {
-    case DType::kF64: return order_of<double>(a, d, descending);
-    case DType::kI64: return order_of<std::int64_t>(a, d, descending);
-    default: return order_of<std::uint64_t>(a, d, descending);
-  }
-}
+Array argsort(const Array& a, int dim, bool descending) { return order_of("argsort", a, dim, descending, true); }
 
-Array sort(const Array& a, int dim, bool descending) {
-  array::checked_dim("sort", dim, a.rank());
-  return take_along(a, argsort(a, dim, descending), dim);
-}
+Array sort(const Array& a, int dim, bool descending) { return order_of("sort", a, dim, descending, false); }
 
 Array searchsorted(const Array& sorted, const Array& values, bool right) {
   if (sorted.rank() != 1) invalid("searchsorted", "the sorted array must have one dimension");
-  switch (widest(promote(sorted.dtype(), values.dtype()))) {
-    case DType::kF64: return places<double>(sorted, values, right);
-    case DType::kI64: return places<std::int64_t>(sorted, values, right);
-    default: return places<std::uint64_t>(sorted, values, right);
-  }
+  const DType type = widest(promote(sorted.dtype(), values.dtype()));
+  const auto body = [=](const Array& list, const Array& wanted) {
+    switch (type) {
+      case DType::kF64: return places_here<double>(list, wanted, right);
+      case DType::kI64: return places_here<std::int64_t>(list, wanted, right);
+      default: return places_here<std::uint64_t>(list, wanted, right);
+    }
+  };
+  return array::run_on_host(body, sorted, values);
 }
 
 }  // namespace ebb

@@ -1,10 +1,9 @@
-// matmul: shapes and batches here; the product of two matrices by oneDNN (f32), or by our own kernel.
+// matmul: shapes and batches here; the product of two matrices by oneDNN (f32), or by our own kernel, block by block.
 #include <algorithm>
 
-#include "array/cuda/placement.h"
-#include "array/executor.h"
 #include "array/kernels/matmul_kernels.h"
-#include "array/node.h"
+#include "array/ops/operands.h"
+#include "array/pass/executor.h"
 #include "array/pass/pass.h"
 
 #ifdef EBB_ARRAY_ONEDNN
@@ -69,16 +68,18 @@ bool multiply_onednn(const Matrix& a, const Matrix& b, std::byte* c, const Produ
 bool multiply_onednn(const Matrix&, const Matrix&, std::byte*, const Product&) { return false; }
 #endif
 
-void multiply_own(const Matrix& a, const std::byte* b, std::byte* c, const Product& product) {
+void multiply_own(const Matrix& a, const Matrix& b, std::byte* c, const Product& product) {
   const auto element = static_cast<std::int64_t>(size_of(product.dtype));
-  const std::int64_t work = std::max<std::int64_t>(1, product.depth * product.columns);
-  const std::int64_t per_task = std::clamp<std::int64_t>((1 << 18) / work, 1, std::max<std::int64_t>(product.rows, 1));
-  array::run_tasks((product.rows + per_task - 1) / per_task, [&](std::int64_t task) {
-    const std::int64_t row = task * per_task;
+  const std::int64_t across = (product.columns + array::kBlockColumns - 1) / array::kBlockColumns;
+  const std::int64_t down = (product.rows + array::kBlockRows - 1) / array::kBlockRows;
+  array::run_tasks(down * across, [&](std::int64_t task) {
+    const std::int64_t row = task / across * array::kBlockRows, column = task % across * array::kBlockColumns;
     array::multiply_block(
-        {a.data + row * a.row_stride * element, b, c + row * product.columns * element,
-         std::min(per_task, product.rows - row), product.depth, product.columns, a.row_stride, a.column_stride},
-        array::compute_of(product.dtype));
+        {a.data + row * a.row_stride * element, b.data + column * b.column_stride * element,
+         c + (row * product.columns + column) * element, std::min(array::kBlockRows, product.rows - row), product.depth,
+         std::min(array::kBlockColumns, product.columns - column), a.row_stride, a.column_stride, b.row_stride,
+         b.column_stride, product.columns},
+        array::compute_of(product.dtype), array::thread_scratch(array::kBlockScratch));
   });
 }
 
@@ -97,19 +98,6 @@ Matrix matrix_at(const Array& operand, const Dims& batch, std::int64_t index) {
   return {operand.node()->data() + offset * element, shape.strides[rank - 2], shape.strides[rank - 1]};
 }
 
-// Whether the right operand can be used as it lies: our own kernel needs it in C order, oneDNN reads transposed ones.
-bool readable(const Array& left, const Array& right, const Product& product) {
-  const Matrix b = matrix_at(right, {}, 0);
-  if (b.column_stride == 1 && b.row_stride == product.columns) return true;
-#ifdef EBB_ARRAY_ONEDNN
-  return product.dtype == DType::kF32 && is_blas(b, product.depth, product.columns) &&
-         is_blas(matrix_at(left, {}, 0), product.rows, product.depth);
-#else
-  static_cast<void>(left);
-  return false;
-#endif
-}
-
 // Keeps what a product reads and writes in memory while it runs.
 void multiply_batches(const Array& a, const Array& b, const Array& result, const Dims& batch, const Product& product) {
   array::AccessList accesses(0x6D61746D756Cull, "array matmul");
@@ -124,7 +112,7 @@ void multiply_batches(const Array& a, const Array& b, const Array& result, const
     for (std::int64_t i = 0; i < count; ++i) {
       const Matrix left = matrix_at(a, batch, i), right = matrix_at(b, batch, i);
       if (multiply_onednn(left, right, out + i * bytes, product)) continue;
-      multiply_own(left, right.data, out + i * bytes, product);
+      multiply_own(left, right, out + i * bytes, product);
     }
   });
 }
@@ -178,6 +166,9 @@ Array matmul(const Array& a, const Array& b) {
   sizes.push_back(product.columns);
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return empty(sizes, type);
   if (product.depth == 0) return full(sizes, 0.0, type);
+  if (inner != DType::kF32 && product.columns == 1) {  // each element is used once: a pass
+    return sum(a.astype(inner) * b.astype(inner).transpose(), {-1}, true).astype(type);
+  }
   const Array left = a.astype(inner).evaluate(), right = b.astype(inner).evaluate();
   if (const auto device = array::current_device(); device != nullptr && is_float(inner)) {
     const Array result = empty(sizes, inner);
@@ -185,9 +176,8 @@ Array matmul(const Array& a, const Array& b) {
       return result.astype(type);
     }
   }
-  const auto multiply = [&](const Array& x, Array y) {
+  const auto multiply = [&](const Array& x, const Array& y) {
     const Array result = empty(sizes, inner);
-    if (!readable(x, y, product)) y = y.copy();
     multiply_batches(x, y, result, batch, product);
     return result;
   };

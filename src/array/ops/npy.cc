@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "array/cuda/placement.h"
+#include "array/ops/operands.h"
 
 namespace ebb {
 namespace {

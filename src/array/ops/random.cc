@@ -5,9 +5,8 @@
 #include <cstring>
 #include <numbers>
 
-#include "array/cuda/placement.h"
-#include "array/executor.h"
-#include "array/node.h"
+#include "array/ops/operands.h"
+#include "array/pass/executor.h"
 
 namespace ebb {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "array/node.h"
+#include "array/ops/operands.h"
 
 namespace ebb {
 namespace {

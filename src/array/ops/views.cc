@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "array/cuda/placement.h"
+#include "array/ops/operands.h"
+#include "array/shape/tad.h"
 
 namespace ebb {
 namespace {
@@ -196,5 +197,27 @@ Array Array::diagonal(std::int64_t offset) const {
   now.push_back(stride);
   return view(*this, "diagonal", sizes, now, shift);
 }
+
+TensorsAlong::TensorsAlong(Array array, const Dims& dims) : array_(std::move(array)) {
+  array_.evaluate();
+  layout_ = array::tad_layout(array_.node()->shape, array::checked_dims("along", dims, array_.rank()));
+}
+
+std::int64_t TensorsAlong::count() const { return layout_->count; }
+
+const Dims& TensorsAlong::shape() const { return layout_->tensor->sizes; }
+
+Array TensorsAlong::operator[](std::int64_t i) const {
+  if (i < 0 || i >= layout_->count) {
+    array::invalid("along", "tensor " + std::to_string(i) + " of " + std::to_string(layout_->count));
+  }
+  const auto& node = array_.node();
+  if (node->kind == array::Kind::kScalar) return array_;
+  return array::wrap(array::view_of(node, layout_->tensor, node->offset + layout_->offset(i)));
+}
+
+TensorsAlong Array::along(const Dims& dims) const { return TensorsAlong(*this, dims); }
+
+Array Array::tensor_along_dimension(std::int64_t index, const Dims& dims) const { return along(dims)[index]; }
 
 }  // namespace ebb

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "array/executor.h"
-#include "array/shape_info.h"
-#include "array/storage.h"
+#include "array/graph/storage.h"
+#include "array/pass/executor.h"
+#include "array/shape/shape_info.h"
 #include "ebb/use.h"
 
 namespace ebb::array {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "array/executor.h"
 #include "array/pass/access_list.h"
+#include "array/pass/executor.h"
 #include "array/pass/program.h"
 #include "array/pass/tiles.h"
 

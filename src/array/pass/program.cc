@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "array/intern_cache.h"
-#include "array/pass/expression.h"
+#include "array/graph/expression.h"
+#include "array/shape/intern_cache.h"
 
 namespace ebb::array {
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "array/graph/node.h"
 #include "array/kernels/chain.h"
-#include "array/node.h"
 
 namespace ebb::array {
 
@@ -50,6 +50,10 @@ struct Combined {
 
 // The elementwise expression that ends in `root`; everything else that it needs must have memory.
 Combined combine(const NodePtr& root);
+// What the pass of the node computes before it is reduced, if it is.
+inline const NodePtr& elementwise_part(const NodePtr& node) {
+  return node->kind == Kind::kReduce ? node->inputs.front() : node;
+}
 // Lazy nodes inside the expression of `root` that it reads: their passes come before its own.
 std::vector<NodePtr> needed_first(const NodePtr& root);
 CacheStats program_cache_stats();

@@ -3,12 +3,11 @@
 
 #include <set>
 
-#include "array/pass/expression.h"
+#include "array/graph/expression.h"
 #include "array/pass/program.h"
 #include "array/source/operators.h"
 
-namespace ebb {
-namespace array {
+namespace ebb::array {
 namespace {
 
 std::string number(std::int64_t value) { return std::to_string(value); }
@@ -292,16 +291,4 @@ KernelSource generate(const NodePtr& root, const ShapePtr& result, Dialect diale
   return Writer(expression, result, dialect).write();
 }
 
-}  // namespace array
-
-std::string kernel_source(const Array& a, Dialect dialect) {
-  const array::NodePtr& root = a.node();
-  if (root->is_leaf() || root->kind != array::Kind::kElementwise) {
-    array::invalid("kernel_source",
-                   "needs an elementwise expression that has not been evaluated; of a reduction, give its operand");
-  }
-  for (const array::NodePtr& needed : array::needed_first(root)) array::evaluate(needed);
-  return array::generate(root, root->shape, dialect).text;
-}
-
-}  // namespace ebb
+}  // namespace ebb::array

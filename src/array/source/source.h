@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "array/node.h"
+#include "array/graph/node.h"
 #include "array/pass/reduction.h"
 #include "array/pass/tiles.h"
 

@@ -1,7 +1,7 @@
 // The cache in which shapes, layouts and combined operators are made once; what programs find in it: combine_test.cc.
 #include <gtest/gtest.h>
 
-#include "array/intern_cache.h"
+#include "array/shape/intern_cache.h"
 
 namespace ebb {
 namespace {

@@ -121,6 +121,73 @@ TEST(Sorting, IsStableAndPutsNanLast) {
             (Ints{2, 5, 0}));
 }
 
+// Lines longer than what is sorted at once, any strides; the bytes of each element, also of NaN and of zeros.
+TEST(Sorting, LongLinesAreMerged) {
+  Rng rng(11);
+  const std::int64_t length = 140000;
+  for (const DType dtype : {DType::kF16, DType::kU8}) {
+    SCOPED_TRACE(name(dtype));
+    std::vector<double> values(static_cast<std::size_t>(2 * length));
+    for (double& value : values) {
+      value = static_cast<double>(rng.below(90));
+      if (is_float(dtype) && rng.chance(1, 50)) value = rng.chance(1, 2) ? std::nan("") : -0.0;
+    }
+    const Array a = here(from_memory(values.data(), {length, 2}, DType::kF64).astype(dtype));
+    for (const bool descending : {false, true}) {
+      const Array order = here(argsort(a, 0, descending)), sorted = here(sort(a, 0, descending));
+      ASSERT_TRUE(array_test::same_bits(sorted, take_along(a, order, 0)));
+      for (std::int64_t column = 0; column < 2; ++column) {
+        Ints expected(static_cast<std::size_t>(length));
+        std::iota(expected.begin(), expected.end(), 0);
+        std::stable_sort(expected.begin(), expected.end(), [&](std::int64_t x, std::int64_t y) {
+          const double u = values[static_cast<std::size_t>(2 * x + column)];
+          const double v = values[static_cast<std::size_t>(2 * y + column)];
+          return u == u && (v != v || (descending ? v < u : u < v));
+        });
+        ASSERT_EQ(order.select(1, column).to_vector<std::int64_t>(), expected);
+      }
+    }
+  }
+}
+
+TEST(Sorting, SearchesLongListsInTheOrderOfTheValues) {
+  const Array list = arange(0, 1100000).astype(DType::kF64) * 0.5;
+  const std::vector<double> wanted{3.0, std::nan(""), -1.0, 2.75, 549999.5, 3.0, INFINITY};
+  const Array values = from_vector(wanted, {7});
+  EXPECT_EQ(searchsorted(list, values).to_vector<std::int64_t>(), (Ints{6, 1100000, 0, 6, 1099999, 6, 1100000}));
+  EXPECT_EQ(searchsorted(list, values, true).to_vector<std::int64_t>(), (Ints{7, 1100000, 0, 6, 1100000, 7, 1100000}));
+}
+
+TEST(Indexing, MasksWriteRowsOfAnyViewInPlace) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(seed);
+    const Dims shape{3, 4, 2, 3};
+    const auto covered = static_cast<std::ptrdiff_t>(rng.between(1, 4));
+    const Array mask = random_view(rng, {shape.begin(), shape.begin() + covered}, DType::kBool);
+    Array a = random_view(rng, shape, DType::kF32);
+    const auto before = a.to_vector<float>();
+    const auto flags = mask.to_vector<bool>();
+    Dims sizes{std::count(flags.begin(), flags.end(), true)};
+    sizes.insert(sizes.end(), shape.begin() + covered, shape.end());
+    if (rng.chance(1, 3)) sizes.erase(sizes.begin());  // one row for all
+    const Array values = random_view(rng, sizes, DType::kF64), reader = a + 1.0;
+    masked_assign(a, mask, values);
+    EXPECT_EQ(reader.to_vector<float>(), (from_vector(before, shape) + 1.0).to_vector<float>());
+    const auto given = values.astype(DType::kF32).to_vector<float>(), got = a.to_vector<float>();
+    const std::size_t row = before.size() / flags.size();
+    for (std::size_t i = 0, k = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i], flags[i / row] ? given[k++ % given.size()] : before[i]) << i;
+    }
+  }
+  Array a = arange(0, 6).evaluate();
+  masked_assign(a, a < full_int({}, 3), a.slice(0, {3, {}, 1}).flip({0}));  // values in the same memory
+  EXPECT_EQ(a.to_vector<std::int64_t>(), (Ints{5, 4, 3, 3, 4, 5}));
+  EXPECT_THROW(masked_assign(a, a < full_int({}, 4), full_int({3}, 0)), Error);
+  Array repeated = zeros({1}).broadcast_to({3});
+  EXPECT_THROW(masked_assign(repeated, ones({3}, DType::kBool), scalar(1.0)), Error);
+}
+
 void check_matmul(const Array& a, const Array& b) {
   const Array got = here(matmul(a, b).astype(DType::kF64));
   const Array x = here(a.astype(DType::kF64)), y = here(b.astype(DType::kF64));

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "array/cuda/placement.h"
+#include "array/ops/operands.h"
 #include "base/rng.h"
 #include "ebb/array.h"
 

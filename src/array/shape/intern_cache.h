@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "ebb/array.h"
+#include "ebb/array/types.h"
 
 namespace ebb::array {
 

@@ -1,9 +1,10 @@
 // ShapeInfo: checked once when interned; broadcasting.
-#include "array/shape_info.h"
+#include "array/shape/shape_info.h"
 
 #include <algorithm>
 
-#include "array/intern_cache.h"
+#include "array/shape/intern_cache.h"
+#include "ebb/status.h"
 
 namespace ebb::array {
 namespace {

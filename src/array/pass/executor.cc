@@ -1,5 +1,5 @@
 // A pool of threads that take task numbers from a counter.
-#include "array/executor.h"
+#include "array/pass/executor.h"
 
 #include <pthread.h>
 #include <sched.h>

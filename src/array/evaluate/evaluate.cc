@@ -1,10 +1,13 @@
-// evaluate(): brings a lazy node to memory: first what its expression needs from other passes, then its own pass.
-#include "array/pass/evaluate.h"
+// A lazy node comes to memory: first what its expression needs from other passes, then its own pass.
+#include "array/evaluate/evaluate.h"
 
-#include "array/cuda/cuda_pass.h"
-#include "array/cuda/placement.h"
-#include "array/pass/device_pass.h"
-#include "array/tad.h"
+#include "array/device/cuda_pass.h"
+#include "array/device/opencl_pass.h"
+#include "array/device/placement.h"
+#include "array/evaluate/build.h"
+#include "array/shape/tad.h"
+#include "array/source/source.h"
+#include "ebb/array.h"
 
 namespace ebb {
 namespace array {
@@ -18,7 +21,7 @@ void run_now(const NodePtr& node) {
   const Target target{static_cast<std::byte*>(memory->data), node->shape, memory.get()};
   if (is_on_device(target)) {
     write_on_device(node, target);
-  } else if (node->kind == Kind::kReduce || !device_pass(node, target)) {
+  } else if (node->kind == Kind::kReduce || !opencl_pass(node, target)) {
     run(make_pass(node, on_host(combine(elementwise_part(node))), *memory));
   }
   node->storage->take_from(*memory);
@@ -70,6 +73,18 @@ void evaluate(const NodePtr& node) {
   }
 }
 
+void evaluate_readers(Storage& storage) {
+  std::vector<std::weak_ptr<Node>> pending;
+  {
+    std::lock_guard lock(storage.pending_mutex);
+    pending.swap(storage.pending);
+  }
+  for (const auto& weak : pending) {
+    const NodePtr node = weak.lock();
+    if (node != nullptr && !node->is_leaf()) evaluate(node);
+  }
+}
+
 }  // namespace array
 
 ArrayStats array_stats() {
@@ -79,7 +94,17 @@ ArrayStats array_stats() {
           array::passes_run(),
           array::operators_run(),
           array::forced_evaluations(),
-          array::device_passes_run() + array::cuda_passes_run()};
+          array::opencl_passes_run() + array::cuda_passes_run()};
+}
+
+std::string kernel_source(const Array& a, Dialect dialect) {
+  const array::NodePtr& root = a.node();
+  if (root->is_leaf() || root->kind != array::Kind::kElementwise) {
+    array::invalid("kernel_source",
+                   "needs an elementwise expression that has not been evaluated; of a reduction, give its operand");
+  }
+  for (const array::NodePtr& needed : array::needed_first(root)) array::evaluate(needed);
+  return array::generate(root, root->shape, dialect).text;
 }
 
 }  // namespace ebb

@@ -1,14 +1,15 @@
 // Passes over managed memory are several launches on consecutive elements, so that what one announces fits, and what
 // the next ones need is fetched meanwhile. Gathered operands are in the way of that: then it is one launch.
-#include "array/pass/device_pass.h"
+#include "array/device/opencl_pass.h"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
 
-#include "array/pass/expression.h"
+#include "array/graph/expression.h"
 #include "array/source/source.h"
+#include "ebb/array.h"
 #include "ebb/opencl/device.h"
 
 namespace ebb {
@@ -160,7 +161,7 @@ class DevicePass {
 
 }  // namespace
 
-bool device_pass(const NodePtr& node, const Target& target) {
+bool opencl_pass(const NodePtr& node, const Target& target) {
   std::shared_ptr<OpenClDevice> device;
   {
     const std::lock_guard lock(in_use().mutex);
@@ -184,7 +185,7 @@ bool device_pass(const NodePtr& node, const Target& target) {
   return true;
 }
 
-std::uint64_t device_passes_run() { return passes.load(std::memory_order_relaxed); }
+std::uint64_t opencl_passes_run() { return passes.load(std::memory_order_relaxed); }
 
 }  // namespace array
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "array/node.h"
+#include "array/graph/node.h"
 #include "ebb/stream.h"
 
 namespace ebb::array {

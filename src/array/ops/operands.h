@@ -1,22 +1,23 @@
-// Placement: arrays between host memory and a GPU. What has no kernel works on the host: operands are copied there, and
-// the result to where new arrays lie.
+// What the public functions share: arrays and the nodes behind them, and operands where a function can work on them.
+// What has no kernel for a GPU works on the host: operands are copied there, and the result to where new arrays lie.
 //
-// Any thread. A copy keeps shape, strides and gaps.
+// Any thread, without evaluation_mutex().
 #pragma once
 
-#include <memory>
 #include <tuple>
 
-#include "array/node.h"
-#include "array/pass/program.h"
+#include "array/device/placement.h"
+#include "array/evaluate/build.h"
+#include "array/evaluate/evaluate.h"
+#include "ebb/array.h"
 
 namespace ebb::array {
 
-// A ready node in the memory of a GPU, or of the host (null): itself if it lies there, or is a number.
-NodePtr moved(const NodePtr& node, const std::shared_ptr<CudaStream>& device);
-Combined on_host(Combined combined);
-// Bytes to the begin of memory that nobody else uses yet.
-void write_bytes(const Storage& storage, const void* data, std::size_t bytes);
+inline Array wrap(NodePtr node) { return Array(std::move(node)); }
+inline const Node& ready_node(const Array& array) { return *array.evaluate().node(); }
+// `value`, evaluated, to be written to `target`: in memory of its own, after what lazily reads the old values. Throws
+// for what cannot be written to.
+Array source_for(const char* who, const Array& target, const Array& value);
 
 // Evaluated, on the host.
 inline Array to_host(const Array& a) { return wrap(moved(a.evaluate().node(), nullptr)); }

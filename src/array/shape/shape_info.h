@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "ebb/array.h"
+#include "ebb/array/types.h"
 
 namespace ebb::array {
 
@@ -31,6 +31,15 @@ ShapePtr intern(const char* who, DType dtype, const Dims& sizes);  // C order
 CacheStats shape_cache_stats();
 
 Dims c_strides(const Dims& sizes);
+// Of the element with this number in C order.
+inline std::int64_t offset_of(std::int64_t number, const Dims& sizes, const Dims& strides) {
+  std::int64_t sum = 0;
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    sum += number % sizes[d] * strides[d];
+    number /= sizes[d];
+  }
+  return sum;
+}
 std::string to_text(const Dims& sizes);  // "(2, 3)"
 // The shape that `a` and `b` broadcast to (NumPy's rules).
 Dims broadcast_shapes(const char* who, const Dims& a, const Dims& b);

@@ -14,9 +14,9 @@
 #include <mutex>
 #include <vector>
 
-#include "array/shape_info.h"
-#include "array/storage.h"
-#include "ebb/array.h"
+#include "array/graph/storage.h"
+#include "array/shape/shape_info.h"
+#include "ebb/array/types.h"
 
 namespace ebb::array {
 
@@ -66,22 +66,8 @@ NodePtr new_memory(ShapePtr shape);  // allocates
 NodePtr view_of(const NodePtr& base, ShapePtr shape, std::int64_t offset);
 NodePtr new_scalar(double value, DType dtype, bool weak);
 NodePtr new_scalar_int(std::int64_t value, DType dtype);
-// Lazy nodes; `inputs` of an elementwise one broadcast to `shape`. Evaluate what would go beyond the limits first.
-NodePtr new_elementwise(Op op, ShapePtr shape, std::vector<NodePtr> inputs);
-NodePtr new_reduce(Reduce kind, ShapePtr shape, const Dims& dims, NodePtr input);
-NodePtr cast_to(const NodePtr& node, DType dtype);  // itself if it has the type
-
-void evaluate(const NodePtr& node);
-// Queues what the node needs, and returns; whoever calls evaluate() waits for it.
-void evaluate(const NodePtr& node, Stream& stream);
-// Evaluates what lazily reads this memory, before it is written.
-void evaluate_readers(Storage& storage);
-std::atomic<std::uint64_t>& forced_evaluations();
 
 // `node` reads the memory of `input`, lazily or in a stream.
 void register_reader(const NodePtr& node, const NodePtr& input);
-
-inline Array wrap(NodePtr node) { return Array(std::move(node)); }
-inline const Node& ready_node(const Array& array) { return *array.evaluate().node(); }
 
 }  // namespace ebb::array

@@ -1,5 +1,5 @@
 // See placement.h.
-#include "array/cuda/placement.h"
+#include "array/device/placement.h"
 
 namespace ebb::array {
 

@@ -1,5 +1,5 @@
 // See cuda_launch.h.
-#include "array/cuda/cuda_launch.h"
+#include "array/device/cuda_launch.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Storage: from the Runtime in use, or from the heap with a bounded cache of freed memory.
-#include "array/storage.h"
+#include "array/graph/storage.h"
 
 #include <sys/mman.h>
 

@@ -1,14 +1,13 @@
 // See cuda_pass.h.
-#include "array/cuda/cuda_pass.h"
+#include "array/device/cuda_pass.h"
 
 #include <algorithm>
 #include <atomic>
 
-#include "array/cuda/cuda_launch.h"
-#include "array/cuda/cuda_reduce.h"
-#include "array/cuda/placement.h"
-#include "array/pass/evaluate.h"
-#include "array/pass/expression.h"
+#include "array/device/cuda_launch.h"
+#include "array/device/cuda_reduce.h"
+#include "array/device/placement.h"
+#include "array/graph/expression.h"
 
 namespace ebb::array {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "array/shape_info.h"
+#include "array/shape/shape_info.h"
 
 namespace ebb::array {
 
@@ -15,14 +15,7 @@ struct TadLayout {
   std::int64_t count = 0;  // tensors
 
   // Elements from the array's first to that of tensor `index`.
-  std::int64_t offset(std::int64_t index) const {
-    std::int64_t sum = 0;
-    for (std::size_t d = outer_sizes.size(); d-- > 0;) {
-      sum += index % outer_sizes[d] * outer_strides[d];
-      index /= outer_sizes[d];
-    }
-    return sum;
-  }
+  std::int64_t offset(std::int64_t index) const { return offset_of(index, outer_sizes, outer_strides); }
 };
 
 // `dims` as checked_dims() gives them.

@@ -1,13 +1,11 @@
-// TAD layouts, and the public face of them.
-#include "array/tad.h"
+// TAD layouts.
+#include "array/shape/tad.h"
 
 #include <algorithm>
 
-#include "array/intern_cache.h"
-#include "array/node.h"
+#include "array/shape/intern_cache.h"
 
-namespace ebb {
-namespace array {
+namespace ebb::array {
 namespace {
 
 InternCache<TadLayout>& cache() {
@@ -47,28 +45,4 @@ std::shared_ptr<const TadLayout> tad_layout(const ShapePtr& shape, const Dims& d
 
 CacheStats tad_cache_stats() { return cache().stats(); }
 
-}  // namespace array
-
-TensorsAlong::TensorsAlong(Array array, const Dims& dims) : array_(std::move(array)) {
-  array_.evaluate();
-  layout_ = array::tad_layout(array_.node()->shape, array::checked_dims("along", dims, array_.rank()));
-}
-
-std::int64_t TensorsAlong::count() const { return layout_->count; }
-
-const Dims& TensorsAlong::shape() const { return layout_->tensor->sizes; }
-
-Array TensorsAlong::operator[](std::int64_t i) const {
-  if (i < 0 || i >= layout_->count) {
-    array::invalid("along", "tensor " + std::to_string(i) + " of " + std::to_string(layout_->count));
-  }
-  const auto& node = array_.node();
-  if (node->kind == array::Kind::kScalar) return array_;
-  return array::wrap(array::view_of(node, layout_->tensor, node->offset + layout_->offset(i)));
-}
-
-TensorsAlong Array::along(const Dims& dims) const { return TensorsAlong(*this, dims); }
-
-Array Array::tensor_along_dimension(std::int64_t index, const Dims& dims) const { return along(dims)[index]; }
-
-}  // namespace ebb
+}  // namespace ebb::array

@@ -2,8 +2,9 @@
 // their turn, and keeps their order; only who needs values waits.
 #include <algorithm>
 
-#include "array/cuda/placement.h"
-#include "array/pass/evaluate.h"
+#include "array/device/placement.h"
+#include "array/evaluate/evaluate.h"
+#include "ebb/array.h"
 
 namespace ebb {
 namespace array {

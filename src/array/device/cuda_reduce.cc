@@ -1,11 +1,11 @@
 // See cuda_reduce.h.
-#include "array/cuda/cuda_reduce.h"
+#include "array/device/cuda_reduce.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "array/cuda/cuda_launch.h"
-#include "array/cuda/placement.h"
+#include "array/device/cuda_launch.h"
+#include "array/device/placement.h"
 #include "array/pass/reduction.h"
 #include "array/source/source.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "array/node.h"
+#include "array/graph/node.h"
 
 namespace ebb::array {
 

@@ -11,7 +11,7 @@
 namespace ebb::array {
 
 // `node` is a lazy elementwise one, `target` in C order. False: nothing has happened, and the CPU is to run it.
-bool device_pass(const NodePtr& node, const Target& target);
-std::uint64_t device_passes_run();
+bool opencl_pass(const NodePtr& node, const Target& target);
+std::uint64_t opencl_passes_run();
 
 }  // namespace ebb::array
