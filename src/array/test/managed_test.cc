@@ -20,14 +20,15 @@ void* counted(std::size_t bytes) {
 
 }  // namespace
 
-// The heap of the C++ library, which is not in the budget: how much is asked of it at once.
-void* operator new(std::size_t bytes) {
+// The heap of the C++ library, which is not in the budget: how much is asked of it at once. Not inlined, where GCC
+// would see half of a pair and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (void* const memory = counted(bytes)) return memory;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ebb {
 namespace {
