@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "base/ordered_mutex.h"
+#include "core/core.h"
 #include "ebb/device.h"
 #include "plan/recorder.h"
 #include "port/raw_flash.h"
-#include "core/core.h"
 #include "runtime/device/frame_map.h"
 #include "runtime/device/tier_queue.h"
 #include "runtime/device/timelines.h"
