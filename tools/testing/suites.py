@@ -25,6 +25,7 @@ FUZZ_RUNS = 1000  # of each; ctest's fixed ones are a fifth
 FUZZ_LIMIT_S = 900
 FUZZ_SKIPPED = 77
 HOSTILE_EXTRA_S = 900  # to begin with, and for the last run to end or hang
+SAID_LINES = 60  # of one failed test
 PYTEST_WORKERS_MAX = 4  # each starts programs of its own, with threads and gigabytes
 
 
@@ -76,6 +77,12 @@ def run(argv, limit_s, environment=None):
         raise
 
 
+def _said(case):
+    """The end of what a failed test of ctest or pytest has printed."""
+    texts = [case.findtext(tag) for tag in ("failure", "error", "system-out", "system-err")]
+    return "\n".join("\n".join(filter(None, texts)).splitlines()[-SAID_LINES:])
+
+
 def _ctest_skip_reason(case, message):
     output = case.findtext("system-out") or ""
     found = re.search(r"Skipped\n(.+)", output) or re.search(r"(?:skip|skipped):? (.+)", output, re.IGNORECASE)
@@ -92,6 +99,7 @@ def read_junit(path, result):
         not_started = case.get("status") == "notrun" and not message.startswith("SKIP_")
         if case.find("failure") is not None or case.find("error") is not None or not_started:
             result.fail(case.get("name") if case.get("status") else name)
+            result.output += f"--- {result.failures[-1]} ---\n{_said(case)}\n"
         elif skipped is not None or case.get("status") == "disabled":
             result.skipped += 1
             result.reasons[_ctest_skip_reason(case, message) if case.get("status") else message] += 1
@@ -101,12 +109,13 @@ def read_junit(path, result):
 
 def finish(result, code, output, junit, name):
     """Reads the report of a suite; a suite that ended badly without naming a failed test is one failure itself."""
-    result.output = output
     reported = True
     try:
         read_junit(junit, result)
     except (OSError, xml.etree.ElementTree.ParseError):
         reported = False
+    if not result.failed:  # what a failed test has printed says more than what comes after it
+        result.output = output
     if code is None:
         result.fail(f"{name}: ran out of time")
     elif not reported:
