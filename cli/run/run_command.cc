@@ -124,6 +124,7 @@ Variables validated_settings(const RunArguments& arguments) {
   const bool for_device = !variables.empty() && arguments.memory.empty();
   variables.emplace_back("EBB_MEMORY", for_device ? "0" : std::to_string(memory_budget(arguments.memory)));
   variables.emplace_back("EBB_FLASH", flash_variable(arguments.flash));
+  if (std::getenv("EBB_MAP_FILES") == nullptr) variables.emplace_back("EBB_MAP_FILES", "1");
   if (!arguments.policy.empty()) {
     const auto known = all_policy_names();
     if (std::find(known.begin(), known.end(), arguments.policy) == known.end()) {

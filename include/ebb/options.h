@@ -24,6 +24,9 @@ struct Options {
   std::uint64_t block_bytes = 2 * kMiB;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
   std::uint64_t managed_bytes_min = 64 * kKiB;
+  // Files that the program maps by itself from now on (private, or only to read; not small ones) are managed, too,
+  // where libebb_calls.so is loaded: under `ebb run`. One runtime in a process has them.
+  bool map_files = false;
   // Where to write a trace of one iteration (docs/trace.md): first after four steps, then each time that their number
   // has doubled, and when the runtime closes; empty: nowhere.
   std::string record;
@@ -51,9 +54,9 @@ struct Options {
 };
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
-// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_STATS, EBB_RECORD, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER,
-// EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws
-// Error(kInvalid) naming the variable.
+// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_STATS, EBB_RECORD, EBB_GUIDE, EBB_MEMORY_DRIVER,
+// EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY,
+// EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

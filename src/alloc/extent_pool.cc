@@ -33,11 +33,13 @@ ExtentIndex ExtentPool::take(Tier tier) {
 }
 
 void ExtentPool::retain(ExtentIndex extent) {
+  if (in_file(extent)) return files_.retain(extent);
   EBB_CHECK_LT(0u, extents_[extent.value()].references);
   ++extents_[extent.value()].references;
 }
 
 void ExtentPool::release(ExtentIndex index) {
+  if (in_file(index)) return files_.release(index);
   Extent& extent = extents_[index.value()];
   EBB_CHECK_LT(0u, extent.references);
   if (--extent.references > 0) return;
@@ -50,6 +52,7 @@ void ExtentPool::release(ExtentIndex index) {
 }
 
 void ExtentPool::retire(ExtentIndex index) {
+  if (in_file(index)) return;  // it is not ours to hand out
   Extent& extent = extents_[index.value()];
   EBB_CHECK_LT(0u, extent.references);
   extent.retired = true;

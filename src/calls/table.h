@@ -3,6 +3,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/types.h>
 
 #include <cstddef>
 
@@ -24,6 +25,16 @@ inline constexpr const char* kKeepHandlerName = "ebb_calls_keep_handler";
 using Replace = int (*)(const struct sigaction* action, struct sigaction* before);
 using SetAction = int (*)(int signal, const struct sigaction* action, struct sigaction* before);
 using KeepHandler = SetAction (*)(int signal, Replace replace);
+
+// Files that the program maps, and what it unmaps of ours. map(): null if the kernel is to map it; unmap(): false if it
+// is no mapping of a file. 0, or -1: somebody else has them. Null ends it.
+struct Files {
+  void* context;
+  void* (*map)(void* context, int fd, std::size_t bytes, off_t offset);
+  bool (*unmap)(void* context, void* data, std::size_t bytes);
+};
+inline constexpr const char* kFilesName = "ebb_calls_files";
+using SetFiles = int (*)(const Files* files);
 
 // What _exit() calls before it ends the process. It is called in signal handlers, too.
 inline constexpr const char* kBeforeEndName = "ebb_calls_before_end";

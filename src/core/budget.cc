@@ -32,12 +32,15 @@ std::uint64_t Budget::resident_bytes() const {
 bool Budget::has_places(std::uint64_t blocks, std::uint64_t unused) const {
   const CoreConfig& config = state_.config;
   const std::uint64_t to_come = config.tables_in_budget ? extents_limit_ - state_.extents.capacity() + unused : 0;
-  const std::uint32_t frames = frames_beside(table_bytes() + table_slack() + to_come * kTableBytesEach);
+  const std::uint64_t tables = table_bytes() + table_slack() + to_come * kTableBytesEach;
+  const std::uint32_t frames = frames_beside(std::max(tables, tables_applied_));  // the limit may be behind
   return state_.live_blocks + blocks + 2 <= std::uint64_t{frames} + extents_limit_ + config.host_extents;
 }
 
 void Budget::tables_grew(bool now) {
-  if (now || table_bytes() + kTableSlackBytes / 2 > tables_applied_) apply();
+  const std::uint64_t tables = table_bytes();
+  if (now || tables + kTableSlackBytes / 2 > tables_applied_ || tables + 2 * kTableSlackBytes < tables_applied_)
+    apply();
 }
 
 bool Budget::wants_frame_ahead() const {

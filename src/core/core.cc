@@ -10,7 +10,8 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       budget_(state_),
       allocations_(state_, budget_),
       adopted_(state_, budget_),
-      launches_(state_) {
+      files_(state_, budget_),
+      launches_(state_, files_) {
   set_flash_pace(config.flash_in_ns, config.flash_out_ns, config.flash_both_ns);
   budget_.tables_grew(true);
 }
@@ -45,7 +46,7 @@ void Core::set_flash_pace(double in_ns, double out_ns, double both_ns) {
 }
 
 std::vector<ExtentIndex> Core::snapshot() {
-  const std::uint32_t used = state_.extents.used();
+  const std::uint32_t used = state_.extents.used() + state_.extents.files().used();
   std::vector<ExtentIndex> kept;
   kept.reserve(used);
   for (std::uint32_t i = 0; i < state_.table.size() && kept.size() < used; ++i) {
@@ -99,7 +100,7 @@ void Core::validate() {
   state_.policy.validate();
   std::uint32_t live = 0;
   for (std::uint32_t i = 0; i < state_.table.size(); ++i) live += state_.table[BlockIndex(i)].live > 0 ? 1 : 0;
-  EBB_CHECK_EQ(live, state_.live_blocks);
+  EBB_CHECK_EQ(live, state_.live_blocks + state_.mapped_blocks);
 }
 
 }  // namespace ebb

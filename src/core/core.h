@@ -2,7 +2,8 @@
 // It has no clock, thread, lock or device; the runtime drives it with real ones, the simulator with virtual ones.
 //
 // Its faces, each in a header of its own: allocations() and launches() for the program, adopted() for memory that it
-// has mapped itself, budget() for what may be where; here what a driver of it does, and what a fork needs.
+// has mapped itself, files() for files that it maps, budget() for what may be where; here what a driver of it does, and
+// what a fork needs.
 //
 // Life of a launch: announce() stamps its blocks and wants the absent ones; pump() starts transfers; the driver takes
 // take_requests() to flash and brings back complete(); waits() turns false; the launch runs; retire().
@@ -19,6 +20,7 @@
 #include "core/allocations.h"
 #include "core/budget.h"
 #include "core/launches.h"
+#include "core/mapped_files.h"
 #include "core/state.h"
 #include "ebb/stats.h"
 #include "port/flash_queue.h"
@@ -37,6 +39,8 @@ class Core {
   Allocations& allocations() { return allocations_; }
   const Allocations& allocations() const { return allocations_; }
   AdoptedRanges& adopted() { return adopted_; }
+  MappedFiles& files() { return files_; }
+  const MappedFiles& files() const { return files_; }
   Launches& launches() { return launches_; }
   const Launches& launches() const { return launches_; }
   Budget& budget() { return budget_; }
@@ -62,6 +66,8 @@ class Core {
   const Engine& engine() const { return state_.engine; }
   const PageTable& table() const { return state_.table; }
   const ExtentPool& extents() const { return state_.extents; }
+  // A file that no mapping, transfer or child needs any more, or FilePlace::kNoFile: its opener may close it.
+  std::int32_t take_unused_file() { return state_.extents.files().take_unused(); }
   const Policy& policy() const { return state_.policy; }
   std::uint64_t block_bytes() const { return state_.config.block_bytes; }
   BlockRange blocks_of(std::uint64_t offset, std::uint64_t bytes) const { return state_.blocks_of(offset, bytes); }
@@ -80,6 +86,7 @@ class Core {
   Budget budget_;
   Allocations allocations_;
   AdoptedRanges adopted_;
+  MappedFiles files_;
   Launches launches_;
 };
 

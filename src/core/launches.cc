@@ -42,9 +42,7 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
       const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
       for (BlockIndex i = whole.first; whole.count > 0 && i != whole.end(); i = i.next()) state_.engine.forsake(i);
     }
-    if (!range.in_allocation) continue;
-    const Heap::Range* found = state_.heap_of(range.allocation).find(range.allocation);
-    if (found != nullptr) touches_.push_back({found->serial, range.bytes, blocks, range.written});
+    add_touch(range, blocks);
   }
   find_step(op);
   const std::uint32_t frames = state_.frames.limit();
@@ -55,6 +53,16 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
   }
   state_.policy.launched(op, touches_);
   return ticket;
+}
+
+void Launches::add_touch(const CoreRange& range, BlockRange blocks) {
+  if (const MappedFiles::Part* part = files_.part_of(range.offset, range.bytes); part != nullptr) {
+    touches_.push_back({part->serial, part->bytes, blocks, range.written});
+    return;
+  }
+  if (!range.in_allocation) return;
+  const Heap::Range* found = state_.heap_of(range.allocation).find(range.allocation);
+  if (found != nullptr) touches_.push_back({found->serial, range.bytes, blocks, range.written});
 }
 
 void Launches::announce_short(std::uint64_t ticket, std::span<const CoreRange> ranges) {

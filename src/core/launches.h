@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/long_launch.h"
+#include "core/mapped_files.h"
 #include "core/state.h"
 #include "plan/period.h"
 
@@ -18,7 +19,7 @@ namespace ebb {
 
 class Launches {
  public:
-  explicit Launches(CoreState& state) : state_(state) { running_.reserve(256); }
+  Launches(CoreState& state, MappedFiles& files) : state_(state), files_(files) { running_.reserve(256); }
 
   // One that will be announced, after those expected before it; begin() when it has been, before it runs; forget() when
   // it is over, or will not come. 0: nothing to say.
@@ -50,7 +51,10 @@ class Launches {
   void find_step(std::uint64_t op);
   void update_pins();
 
+  void add_touch(const CoreRange& range, BlockRange blocks);
+
   CoreState& state_;
+  MappedFiles& files_;
   std::vector<std::uint64_t> running_;  // tickets, which are stamps: ascending
   std::vector<LongLaunch> long_launches_;
   std::vector<Touch> touches_;

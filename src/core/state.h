@@ -74,9 +74,10 @@ struct CoreState {
   Engine engine;
   Heap small_heap;  // below half a block
   Heap large_heap;
-  std::uint64_t clock = 0;   // stamps, not time
-  std::uint64_t serial = 0;  // of allocations
-  std::uint32_t live_blocks = 0;
+  std::uint64_t clock = 0;          // stamps, not time
+  std::uint64_t serial = 0;         // of allocations
+  std::uint32_t live_blocks = 0;    // but for those of mapped files, which have a place already
+  std::uint32_t mapped_blocks = 0;  // and these
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t allocations = 0, reused = 0;
 };

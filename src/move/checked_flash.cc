@@ -9,11 +9,28 @@
 namespace ebb {
 namespace {
 
+constexpr std::size_t kDirectBytes = 4096;  // O_DIRECT reads whole ones
+
 bool all_zero(std::span<const std::byte> bytes) {
   return bytes[0] == std::byte{} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
+// What has been read is whole: beyond the end of a file it is zeros. Returns its digest.
+Digest settle(const FlashRequest& request, std::span<std::byte> bytes) {
+  if (request.place.valid()) {
+    const std::span<std::byte> beyond = bytes.subspan(request.place.bytes);
+    if (!beyond.empty()) std::memset(beyond.data(), 0, beyond.size());
+  }
+  return digest(bytes);
+}
+
 }  // namespace
+
+RawRequest CheckedFlash::raw_read(const FlashRequest& request, std::span<std::byte> bytes) {
+  const FilePlace& place = request.place;
+  const std::size_t asked = (place.bytes + kDirectBytes - 1) / kDirectBytes * kDirectBytes;
+  return {false, request.token, place.offset, bytes.first(std::min(asked, bytes.size())), place.file, place.bytes};
+}
 
 CheckedFlash::CheckedFlash(std::unique_ptr<RawFlash> device, BackingMemory& memory, std::size_t block_bytes)
     : device_(std::move(device)), memory_(memory), block_bytes_(block_bytes), requests_(device_->depth()) {
@@ -29,7 +46,7 @@ void CheckedFlash::submit(std::span<const FlashRequest> requests) {
     kept = request;
     const std::span<std::byte> bytes = memory_.home(request.frame);
     const bool write = request.kind == FlashRequest::Kind::kWrite;
-    if (!write && request.expected == zeros_) {
+    if (!write && request.has_expected && request.expected == zeros_) {
       std::memset(bytes.data(), 0, bytes.size());
       unmoved_.push_back({request.token, Status::kOk, false, zeros_, true});
       continue;
@@ -40,13 +57,21 @@ void CheckedFlash::submit(std::span<const FlashRequest> requests) {
         unmoved_.push_back({request.token, Status::kOk, true, now, false});
         continue;
       }
+      if (request.place.valid()) {
+        unmoved_.push_back({request.token, Status::kOk, false, now, false, true});
+        continue;
+      }
       if (now == zeros_ && all_zero(bytes)) {
         unmoved_.push_back({request.token, Status::kOk, false, now, true});
         continue;
       }
       kept.expected = now;
     }
-    device_->submit({write, request.token, request.extent.value() * std::uint64_t{block_bytes_}, bytes});
+    if (!write && request.place.valid()) {
+      device_->submit(raw_read(request, bytes));
+    } else {
+      device_->submit({write, request.token, request.extent.value() * std::uint64_t{block_bytes_}, bytes});
+    }
   }
 }
 
@@ -62,9 +87,9 @@ std::size_t CheckedFlash::poll(std::span<FlashCompletion> completions) {
     const FlashRequest& request = requests_[arrived_[i].token];
     FlashCompletion& completion = completions[found++];
     completion = {request.token, arrived_[i].status, false, request.expected, false};
-    if (request.kind == FlashRequest::Kind::kRead && completion.status == Status::kOk &&
-        digest(memory_.home(request.frame)) != request.expected) {
-      completion.status = Status::kCorrupt;
+    if (request.kind == FlashRequest::Kind::kRead && completion.status == Status::kOk) {
+      completion.digest = settle(request, memory_.home(request.frame));
+      if (request.has_expected && completion.digest != request.expected) completion.status = Status::kCorrupt;
     }
   }
   return found;
@@ -74,16 +99,17 @@ void CheckedFlash::wait(std::chrono::nanoseconds timeout) {
   if (unmoved_.empty()) device_->wait(timeout);
 }
 
-Status CheckedFlash::read_now(ExtentIndex extent, const Digest& expected, std::span<std::byte> buffer) {
-  if (expected == zeros_) {
+Status CheckedFlash::read_now(const FlashRequest& request, std::span<std::byte> buffer) {
+  if (request.has_expected && request.expected == zeros_) {
     std::memset(buffer.data(), 0, buffer.size());
     return Status::kOk;
   }
-  if (const Status status = device_->read_now(extent.value() * std::uint64_t{block_bytes_}, buffer);
-      status != Status::kOk) {
-    return status;
-  }
-  return digest(buffer) == expected ? Status::kOk : Status::kCorrupt;
+  const RawRequest read = request.place.valid()
+                              ? raw_read(request, buffer)
+                              : RawRequest{false, 0, request.extent.value() * std::uint64_t{block_bytes_}, buffer};
+  if (const Status status = device_->read_now(read); status != Status::kOk) return status;
+  const Digest now = settle(request, buffer);
+  return !request.has_expected || now == request.expected ? Status::kOk : Status::kCorrupt;
 }
 
 }  // namespace ebb

@@ -28,10 +28,11 @@ class CheckedFlash final : public FlashQueue {
 
   // In a forked child, which has not inherited the device's queues: gives it up without closing it.
   void abandon() { static_cast<void>(device_.release()); }
-  // Reads one block in a forked child; kCorrupt, kIoError.
-  Status read_now(ExtentIndex extent, const Digest& expected, std::span<std::byte> buffer);
+  // A read in a forked child, into `buffer`; kCorrupt, kIoError.
+  Status read_now(const FlashRequest& request, std::span<std::byte> buffer);
 
  private:
+  static RawRequest raw_read(const FlashRequest& request, std::span<std::byte> bytes);
   std::unique_ptr<RawFlash> device_;
   BackingMemory& memory_;
   std::size_t block_bytes_;

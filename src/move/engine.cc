@@ -92,6 +92,7 @@ void Engine::drop_extent(Block& block) {
 }
 
 void Engine::release_extent(ExtentIndex extent) {
+  if (ExtentPool::in_file(extent)) return extents_.release(extent);
   no_room(extents_.tier_of(extent)) = false;
   extents_.release(extent);
 }
@@ -286,7 +287,8 @@ FrameIndex Engine::steal_dead() {
 void Engine::attach(BlockIndex index, FrameIndex frame) {
   static_cast<void>(table_.become(index, BlockState::kResident, frame));
   table_[index].awaited = false;
-  if (const ExtentIndex extent = table_[index].extent; extent.valid()) {  // its copy can give way
+  const ExtentIndex extent = table_[index].extent;
+  if (extent.valid() && !ExtentPool::in_file(extent)) {  // its copy can give way
     no_room(extents_.tier_of(extent)) = false;
     ++spare(extents_.tier_of(extent));
   }

@@ -100,6 +100,10 @@ class Engine {
   void fail_starved();
   // The most recent block found unreadable; none otherwise.
   BlockIndex lost_block() const { return lost_block_; }
+  FilePlace lost_place() const { return lost_place_; }  // if it was one in a file
+
+  // For a file that the program maps: an untouched block that nobody else has begins as the copy in the file.
+  void map(BlockIndex block, const FilePlace& place);
 
   // For memory that the program has mapped itself. vacate(): blocks that nobody has lose the frames of dead content;
   // kBusy: one is pinned, or a child is owed it. set_outside(): untouched blocks stand for such memory, or no longer.
@@ -172,6 +176,8 @@ class Engine {
   void restore_reserve();
   void evicted(std::uint32_t token, const FlashCompletion& completion);
   void evict_failed(std::uint32_t token, Status status);
+  void leave_file(std::uint32_t token);
+  void keep_in_memory(std::uint32_t token);
   void fetched(std::uint32_t token, const FlashCompletion& completion);
   void submit(std::uint32_t token, bool has_expected, const Digest& expected);
   std::uint32_t begin(const Transfer& transfer);
@@ -212,6 +218,7 @@ class Engine {
   bool short_of_frames_ = false;
   BlockIndex starved_;
   BlockIndex lost_block_;
+  FilePlace lost_place_;
   Counters counters_;
 };
 

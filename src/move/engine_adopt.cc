@@ -25,6 +25,13 @@ Status Engine::vacate(BlockRange blocks) {
   return Status::kOk;
 }
 
+void Engine::map(BlockIndex index, const FilePlace& place) {
+  Block& block = table_[index];
+  EBB_CHECK(block.state == BlockState::kUntouched && !block.outside);
+  block.extent = extents_.files().add(place);
+  static_cast<void>(table_.become(index, BlockState::kOnFlash));
+}
+
 bool Engine::adopt(BlockIndex index) {
   EBB_CHECK(table_[index].outside);
   EBB_CHECK_LT(0u, table_[index].live);

@@ -49,7 +49,8 @@ void Engine::clean_ahead(Tier below) {
     if (!index.valid()) return;
     const Block& block = table_[index];
     if (block.state != BlockState::kResident || block.live == 0 || victims_.pinned(index)) continue;
-    if (!block.extent.valid() && extents_.free(below) == 0) return;  // room is for what leaves
+    if (block.extent.valid() && ExtentPool::in_file(block.extent)) continue;  // it is where it belongs
+    if (!block.extent.valid() && extents_.free(below) == 0) return;           // room is for what leaves
     if (!start_clean(index)) return;
   }
 }

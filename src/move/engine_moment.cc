@@ -78,7 +78,9 @@ void Engine::give_up_frozen() {
     Block& block = table_[index];
     block.frozen = block.hurried = block.rescue = false;
     --frozen_;
-    drop_extent(block);  // perhaps outdated
+    // Perhaps outdated, as a file's would show when the block leaves.
+    const bool keep = block.live > 0 && block.extent.valid() && ExtentPool::in_file(block.extent);
+    if (!keep) drop_extent(block);
     pay(index, ExtentIndex::none());
     attach(index, block.frame);
   }

@@ -14,6 +14,7 @@ void Engine::submit(std::uint32_t token, bool has_expected, const Digest& expect
   request.extent = transfer.extent;
   request.has_expected = has_expected;
   request.expected = expected;
+  request.place = extents_.place_of(transfer.extent);
   requests_.push_back(request);
 }
 
@@ -61,7 +62,8 @@ void Engine::start_fetch(BlockIndex index, FrameIndex frame, bool ahead) {
   block.prefetched = ahead;
   counters_.prefetched += ahead ? 1 : 0;
   static_cast<void>(table_.become(index, BlockState::kFetching, frame));
-  submit(begin(transfer), true, extents_.digest_of(transfer.extent));
+  const std::uint32_t token = begin(transfer);
+  submit(token, extents_.has_digest(transfer.extent), extents_.digest_of(transfer.extent));
 }
 
 // An extent for one more write, in the wanted tier or else the other one.
@@ -79,6 +81,7 @@ ExtentIndex Engine::take_extent_in(Tier tier) {
     cursor = cursor + 1 < table_.frames_max() ? cursor + 1 : 0;
     const BlockIndex index = table_.block_of(FrameIndex(cursor));
     if (!index.valid() || table_[index].state != BlockState::kResident || !table_[index].extent.valid()) continue;
+    if (ExtentPool::in_file(table_[index].extent)) continue;
     if (extents_.tier_of(table_[index].extent) != tier) continue;
     drop_extent(table_[index]);
     --spare(tier);
@@ -118,6 +121,11 @@ bool Engine::find_extent(BlockIndex index, Transfer& transfer) {
   transfer.kind = Transfer::Kind::kEvict;
   transfer.block = index;
   transfer.frame = block.frame;
+  if (block.extent.valid() && ExtentPool::in_file(block.extent)) {  // mostly unchanged, and then it needs no place
+    transfer.in_place = true;
+    transfer.extent = block.extent;
+    return true;
+  }
   // A copy that a snapshot shares must stay as it is; any other is overwritten in place, if it is in the right tier or
   // the right one has no room.
   const Tier wanted = table_.has_host() ? policy_.destination(index) : Tier::kFlash;
@@ -194,6 +202,7 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
     return;
   }
   if (completion.status != Status::kOk) return evict_failed(token, completion.status);
+  if (completion.homeless) return leave_file(token);
   static_cast<void>(end(token));
   Block& block = table_[transfer.block];
   if (completion.unchanged) {
@@ -219,6 +228,22 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
   frames_.put(table_.become(transfer.block, block.live == 0 ? BlockState::kUntouched : BlockState::kOnFlash));
 }
 
+// The program has written to what it had mapped: the content is no file's any more, and needs a place of its own.
+void Engine::leave_file(std::uint32_t token) {
+  Transfer& transfer = transfers_[token];
+  Block& block = table_[transfer.block];
+  --in_lane(transfer);
+  drop_extent(block);
+  transfer.in_place = false;
+  const bool stays = (block.rescue && !block.owed) || flash_failing();  // it need not leave any more, or cannot
+  transfer.extent = stays ? ExtentIndex::none() : take_extent(Tier::kFlash);
+  if (transfer.extent.valid()) {
+    ++in_lane(transfer);
+    return submit(token, false, Digest{});
+  }
+  keep_in_memory(token);
+}
+
 // The write failed and the frame still has the data: try another extent, then give up and keep the block in memory.
 void Engine::evict_failed(std::uint32_t token, Status status) {
   Transfer& transfer = transfers_[token];
@@ -238,7 +263,12 @@ void Engine::evict_failed(std::uint32_t token, Status status) {
     submit(token, false, Digest{});
     return;
   }
-  const Transfer ended = transfer;
+  keep_in_memory(token);
+}
+
+void Engine::keep_in_memory(std::uint32_t token) {
+  const Transfer ended = transfers_[token];
+  Block& block = table_[ended.block];
   transfers_.remove(token);
   if (!block.rescue) --evicting_;
   block.rescue = false;
@@ -257,6 +287,7 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   if (completion.status == Status::kOk) {
     counters_.fetched += completion.zeros ? 0 : 1;
     const Transfer arrived = end(token);
+    if (!extents_.has_digest(arrived.extent)) extents_.set_digest(arrived.extent, completion.digest);
     const bool held = table_[arrived.block].held && !table_[arrived.block].awaited;
     table_[arrived.block].held = false;
     if (held) {
@@ -268,13 +299,14 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   }
   ++counters_.io_errors;
   if (++transfer.attempts < kAttemptsMax) {
-    submit(token, true, extents_.digest_of(transfer.extent));
+    submit(token, extents_.has_digest(transfer.extent), extents_.digest_of(transfer.extent));
     return;
   }
   const Transfer ended = end(token);
   counters_.corrupt += completion.status == Status::kCorrupt ? 1 : 0;
   ++counters_.lost;
   lost_block_ = ended.block;
+  lost_place_ = extents_.place_of(ended.extent);
   frames_.put(table_.become(ended.block, BlockState::kLost));
   extents_.retire(ended.extent);
   drop_extent(table_[ended.block]);

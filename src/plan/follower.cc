@@ -36,13 +36,13 @@ void Follower::end_guide() {
 }
 
 void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  cover(blocks);
   if (guide_ != nullptr && !following_) {
     following_ = true;
     began(true);
   }
   next_serial_ = allocation + 1;
   live_[allocation] = blocks;
-  cover(blocks);
   recording_.add_allocation(allocation, bytes);
   recording_.add_place(allocation, blocks);
   if (!following_) return;
@@ -60,10 +60,14 @@ void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
   see_use(blocks, when);
 }
 
-// Room in the tables by block, before they are needed where nothing may be allocated.
 void Follower::cover(BlockRange blocks) {
   if (blocks.end().value() <= next_use_.size()) return;
   next_use_.resize(blocks.end().value() + std::size_t{1024}, kFar);
+}
+
+void Follower::mapped(std::uint64_t allocation, std::uint64_t /*bytes*/, BlockRange blocks) {
+  cover(blocks);
+  live_[allocation] = blocks;
 }
 
 void Follower::freed(std::uint64_t allocation) {
@@ -88,7 +92,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   recording_.add_launch(op, touches, first_blocks_);
   ++launches_;
   for (const Touch& touch : touches) {
-    if (touch.allocation < recording_.start()) recording_.add_place(touch.allocation, live_.at(touch.allocation));
+    if (!recording_.made_here(touch.allocation)) recording_.add_place(touch.allocation, live_.at(touch.allocation));
   }
   if (!following_) return;
   if (guide_ != nullptr) return launched_by_guide(op, touches);
@@ -105,7 +109,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
 
 // Notes, for the iterations that will follow this one, whether a tensor is the one that was foreseen.
 void Follower::doubt(std::uint32_t reference, std::uint64_t serial) {
-  if (serial >= recording_.start()) return;
+  if (recording_.made_here(serial)) return;
   const std::uint64_t foreseen = resolve(reference, false);
   const bool same = foreseen == serial;
   if (foreseen == 0 || (same && bound_[reference] != 0)) return;
@@ -232,7 +236,7 @@ std::uint64_t Follower::next_use_after(const Recording::Use& use) const {
   // Until it is freed nothing would come of sending it away but the write.
   if (reference.freed != Recording::kNever) return base_ + reference.freed;
   if (reference.varies()) return kFar;
-  const bool made_here = reference.serial >= plan().start();
+  const bool made_here = plan().made_here(reference.serial);
   Position next = made_here ? plan().first_use_after(reference.serial) : reference.first;
   if (next == Recording::kNever && made_here) next = plan().freed_after(reference.serial);
   return next == Recording::kNever ? kFar : base_ + plan().size() + next;
@@ -307,9 +311,9 @@ std::uint64_t Follower::resolve(std::uint32_t index, bool next_iteration) const 
   if (guide_ != nullptr) return next_iteration ? 0 : guide_->serial_of(index);
   const Recording::Reference& reference = plan().reference(index);
   if (!next_iteration && bound_[index] != 0) return bound_[index];
-  if (reference.serial >= plan().start()) return 0;
+  if (plan().made_here(reference.serial)) return 0;
   if (live_.contains(reference.serial)) return reference.serial;
-  if (reference.serial < plan().previous_start()) return 0;
+  if (reference.serial < plan().previous_start() || reference.serial >= kLastingSerials) return 0;
   // Made in the iteration before: there it was the n-th allocation.
   const std::uint64_t counted = reference.serial - plan().previous_start();
   return (next_iteration ? recording_.start() : recording_.previous_start()) + counted;

@@ -31,6 +31,7 @@ class Follower : public Policy {
 
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
   void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
+  void mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void freed(std::uint64_t allocation) override;
   void launched(std::uint64_t op, std::span<const Touch> touches) override;
   void ran(std::uint64_t ns) override { recording_.add_duration(ns); }
@@ -49,6 +50,8 @@ class Follower : public Policy {
   virtual void reused(Position /*earlier*/) {}
   // A launch was matched to `position` of the plan: its uses there, and what it touches now, in the same order.
   virtual void matched(Position /*position*/, std::span<const Touch> /*touches*/) {}
+  // Room in the tables by block, before they are needed where nothing may be allocated.
+  virtual void cover(BlockRange blocks);
   // An iteration has begun, or turned out to be of another kind. `changed`: the plan is not the one followed until now.
   virtual void began(bool /*changed*/) {}
 
@@ -86,7 +89,6 @@ class Follower : public Policy {
   void launched_by_guide(std::uint64_t op, std::span<const Touch> touches);
   void end_guide();
   std::uint64_t next_use_after(const Recording::Use& use) const;
-  void cover(BlockRange blocks);
   void see_use(BlockRange blocks, std::uint64_t when);
   void follow(std::uint32_t kind);
   void doubt(std::uint32_t reference, std::uint64_t serial);

@@ -54,8 +54,8 @@ void Foresight::began(bool changed) {
   cleanings_.clear();
 }
 
-void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
-  Follower::allocated(allocation, bytes, blocks);
+void Foresight::cover(BlockRange blocks) {
+  Follower::cover(blocks);
   away_until_.resize(blocks_seen(), 0);
   destination_.resize(blocks_seen(), Tier::kHost);
   demanded_block_in_.resize(blocks_seen(), 0);

@@ -24,7 +24,6 @@ class Foresight final : public Follower {
  public:
   std::string_view name() const override { return "foresight"; }
 
-  void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void step() override;
   // What is to leave by plan is worth less than anything else.
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
@@ -48,6 +47,7 @@ class Foresight final : public Follower {
 
   void reused(Position earlier) override { rewind_.used(earlier, recording().size()); }
   void matched(Position position, std::span<const Touch> touches) override;
+  void cover(BlockRange blocks) override;
   void began(bool changed) override;
   void matched_cleanings(const Recording::Event& event, std::span<const Touch> touches);
   void wake_up(Position position);

@@ -22,6 +22,11 @@ void LaunchWindow::allocated(std::uint64_t allocation, std::uint64_t bytes, Bloc
   policy_->allocated(allocation, bytes, blocks);
 }
 
+void LaunchWindow::mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  if (blocks.end().value() > ends_.size()) ends_.resize(blocks.end().value());
+  policy_->mapped(allocation, bytes, blocks);
+}
+
 std::uint64_t LaunchWindow::expect(std::span<const Part> parts) {
   const std::uint64_t number = next_launch_++;
   Launch& launch = launches_[number];

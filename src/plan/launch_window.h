@@ -48,6 +48,7 @@ class LaunchWindow final : public Policy {
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
   void set_pace(const Pace& pace) override { policy_->set_pace(pace); }
   void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
+  void mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void freed(std::uint64_t allocation) override { policy_->freed(allocation); }
   void launched(std::uint64_t op, std::span<const Touch> touches) override { policy_->launched(op, touches); }
   void ran(std::uint64_t ns) override { policy_->ran(ns); }

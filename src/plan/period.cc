@@ -1,6 +1,8 @@
 // See period.h.
 #include "plan/period.h"
 
+#include <algorithm>
+
 namespace ebb {
 namespace {
 
@@ -12,6 +14,8 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
+constexpr std::uint32_t kLastingTelling = 16;  // launches on lasting tensors by which an iteration is known
+
 // What a launch is known by, and whether it uses something long-lived.
 struct Signature {
   std::uint64_t value = 0;
@@ -21,7 +25,7 @@ struct Signature {
 Signature signature_of(std::uint64_t op, std::span<const Touch> touches, std::uint64_t old_below) {
   Signature signature{mix(op, touches.size())};
   for (const Touch& touch : touches) {
-    if (touch.allocation >= old_below) continue;
+    if (touch.allocation >= old_below && touch.allocation < kLastingSerials) continue;
     signature.value = mix(signature.value, touch.allocation);
     signature.old = true;
   }
@@ -46,9 +50,13 @@ void Period::Observation::add(std::uint64_t signature, bool old) {
 }
 
 bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint64_t serial) {
-  const bool first = length() > 0 && follow(signature_of(op, touches, found_.old_below).value);
+  const Signature lasting = signature_of(op, touches, 0);
   if (launches_ == 0) observation_.old_below = serial;
   ++launches_;
+  bool first = false;
+  if (length() > 0 && !found_.lasting) first = follow(signature_of(op, touches, found_.old_below).value);
+  if (length() > 0 && found_.lasting && lasting.old) first = follow(lasting.value);
+  if (length() == 0 && lasting.old) look_for_lasting(lasting.value);
   const bool doubled = launches_ >= kObserveAgainMin && (launches_ & (launches_ - 1)) == 0;
   if (doubled || observation_.seen.size() >= kLaunchesMax || found_.misses >= kMissesMax) {
     observation_ = {};
@@ -60,12 +68,24 @@ bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint6
   const Signature signature = signature_of(op, touches, observation_.old_below);
   observation_.add(signature.value, signature.old);
   if (!observation_.found()) return first;
-  if (observation_.distance > length()) {
-    found_ = {observation_.old_below, {observation_.seen.end() - observation_.distance, observation_.seen.end()}, 0, 0};
+  if (observation_.distance > std::max<std::uint64_t>(length(), found_.apart)) {
+    found_ = {};
+    found_.old_below = observation_.old_below;
+    found_.launches = observation_.last_period();
   }
   observing_ = false;
   observation_ = {};
   return first;
+}
+
+void Period::look_for_lasting(std::uint64_t signature) {
+  if (lasting_.seen.size() >= kLaunchesMax) lasting_ = {};
+  lasting_.add(signature, true);
+  if (lasting_.distance < kLaunchesMin || lasting_.repeated < kLastingTelling) return;
+  found_ = {};
+  found_.lasting = true;
+  found_.launches = lasting_.last_period();
+  lasting_ = {};
 }
 
 // Whether an iteration begins with this launch.
@@ -76,6 +96,8 @@ bool Period::follow(std::uint64_t signature) {
   // A launch more or less: the beginning of an iteration is where it is taken up again.
   if (!expected && begins) found_.position = 0;
   const bool first = begins && found_.position == 0;
+  if (first && found_.began > 0) found_.apart = launches_ - found_.began;
+  if (first) found_.began = launches_;
   found_.position = found_.position + 1 < length() ? found_.position + 1 : 0;
   return first;
 }

@@ -7,6 +7,10 @@
 // so the program is observed again whenever its launches have doubled, and a longer period than the one found before
 // takes its place.
 //
+// What is lasting (policy.h), as the weights of a mapped checkpoint, is known to be long-lived from the beginning:
+// where the launches on such tensors are the same again for a while, an iteration has begun. So the second token that a
+// language model makes is known to be like the first, although the first one's prompt was longer.
+//
 // Owned by the core. Memory is bounded by kLaunchesMax; deterministic.
 #pragma once
 
@@ -26,7 +30,7 @@ class Period {
 
   // A launch begins; `serial` is that of the allocation made last. Whether an iteration ends before it.
   bool begins(std::uint64_t op, std::span<const Touch> touches, std::uint64_t serial);
-  // Launches of an iteration; 0: none found.
+  // Launches of an iteration, or those of them on lasting tensors; 0: none found.
   std::uint32_t length() const { return static_cast<std::uint32_t>(found_.launches.size()); }
 
  private:
@@ -40,18 +44,24 @@ class Period {
     std::uint32_t young = 0;                        // launches in a row of tensors that are not long-lived
     bool found() const { return distance >= kLaunchesMin && repeated >= distance && young < distance; }
     void add(std::uint64_t signature, bool old);
+    std::vector<std::uint64_t> last_period() const { return {seen.end() - distance, seen.end()}; }
   };
   // The iteration found: the signatures of its launches, and where the program is in it.
   struct Found {
     std::uint64_t old_below = 0;
+    bool lasting = false;  // of launches on lasting tensors alone
+    std::uint64_t began = 0,
+                  apart = 0;  // the launch that the latest iteration began with, and how many since the one before
     std::vector<std::uint64_t> launches;
     std::uint32_t position = 0;
     std::uint32_t misses = 0;
   };
 
   bool follow(std::uint64_t signature);
+  void look_for_lasting(std::uint64_t signature);
 
   Observation observation_;
+  Observation lasting_;  // of launches on lasting tensors
   Found found_;
   bool observing_ = true;
   std::uint64_t launches_ = 0;  // of the program

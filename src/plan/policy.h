@@ -18,6 +18,10 @@ namespace ebb {
 
 class Guide;
 
+// From here on serial numbers name what was there before the program's first iteration and outlasts each of them,
+// whenever it is first heard of: parts of mapped files.
+inline constexpr std::uint64_t kLastingSerials = 1ull << 62;
+
 // What a launch touches of one allocation: its blocks, and where in the allocation it starts.
 struct Touch {
   std::uint64_t allocation = 0;  // serial number, unique for the life of the process
@@ -52,6 +56,8 @@ class Policy {
   // Told before the program begins, and between iterations when more is known.
   virtual void set_pace(const Pace& pace) { pace_ = pace; }
   virtual void allocated(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
+  // Something lasting, before the first launch that uses it; freed() ends it.
+  virtual void mapped(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}
   virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}
   // From the start of the launch announced last to now the program ran for this long, without the time that it waited.

@@ -202,6 +202,11 @@ void Recorder::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
   policy_->allocated(allocation, bytes, blocks);
 }
 
+void Recorder::mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  live_[allocation] = blocks;
+  policy_->mapped(allocation, bytes, blocks);
+}
+
 void Recorder::freed(std::uint64_t allocation) {
   live_.erase(allocation);
   current_.add_free(allocation);

@@ -17,7 +17,7 @@ void Recording::begin(std::uint64_t start, std::uint64_t previous_start) {
 }
 
 std::uint32_t Recording::find(std::uint64_t serial) const {
-  if (serial >= start_) return serial - start_ < local_.size() ? local_[serial - start_] : kNone;
+  if (made_here(serial)) return serial - start_ < local_.size() ? local_[serial - start_] : kNone;
   const auto found = earlier_.find(serial);
   return found == earlier_.end() ? kNone : found->second;
 }
@@ -26,7 +26,7 @@ std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) 
   if (const std::uint32_t found = find(serial); found != kNone) return found;
   const auto index = references();
   references_.push_back({serial, bytes, {}, kNever, kNever, kNever, kNone, 0});
-  if (serial < start_) {
+  if (!made_here(serial)) {
     earlier_.emplace(serial, index);
   } else {
     if (serial - start_ >= local_.size()) local_.resize(serial - start_ + 1, kNone);
@@ -41,7 +41,9 @@ void Recording::add_allocation(std::uint64_t serial, std::uint64_t bytes) {
 }
 
 void Recording::add_free(std::uint64_t serial) {
-  if (events_.size() >= kEventsMax || (serial < previous_start_ && find(serial) == kNone)) return;
+  if (events_.size() >= kEventsMax ||
+      ((serial < previous_start_ || serial >= kLastingSerials) && find(serial) == kNone))
+    return;
   const std::uint32_t reference = find_or_add(serial, 0);
   references_[reference].freed = size();
   events_.push_back({0, 0, 0, reference, Kind::kFree, 0, 0});
@@ -154,13 +156,13 @@ Recording Recording::from(Position first) const {
 }
 
 Recording::Position Recording::first_use_after(std::uint64_t serial) const {
-  if (serial < start_) return kNever;
+  if (!made_here(serial)) return kNever;
   const std::uint32_t carried = find(previous_start_ + (serial - start_));
   return carried == kNone || previous_start_ + (serial - start_) >= start_ ? kNever : references_[carried].first;
 }
 
 Recording::Position Recording::freed_after(std::uint64_t serial) const {
-  if (serial < start_) return kNever;
+  if (!made_here(serial)) return kNever;
   const std::uint32_t carried = find(previous_start_ + (serial - start_));
   return carried == kNone || previous_start_ + (serial - start_) >= start_ ? kNever : references_[carried].freed;
 }

@@ -87,6 +87,8 @@ class Recording {
   Recording from(Position first) const;
   bool usable() const { return !events_.empty() && events_.size() < kEventsMax; }
   std::uint64_t start() const { return start_; }
+  // Whether an allocation is of this iteration; otherwise it was there before.
+  bool made_here(std::uint64_t serial) const { return serial >= start_ && serial < kLastingSerials; }
   std::uint64_t previous_start() const { return previous_start_; }
   Position size() const { return static_cast<Position>(events_.size()); }
   // Of all launches.

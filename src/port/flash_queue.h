@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "base/index.h"
 #include "ebb/status.h"
+#include "port/file_place.h"
 
 namespace ebb {
 
@@ -20,11 +21,15 @@ struct FlashRequest {
   enum class Kind : std::uint8_t { kRead, kWrite };
   Kind kind = Kind::kRead;
   // Write: `expected` is the digest of the copy that flash already has; if the frame still has it, nothing is written.
+  // Read: it is what the bytes must have; without it, nobody knows yet.
   bool has_expected = false;
   std::uint32_t token = 0;  // comes back in the completion
-  FrameIndex frame;
-  ExtentIndex extent;
-  Digest expected;  // read: what the bytes must have
+  FrameIndex frame = {};
+  ExtentIndex extent = {};
+  Digest expected = {};
+  // The copy is in a file of the program's instead of the extent. A write then only finds out whether it is needed: the
+  // file is never written.
+  FilePlace place = {};
 };
 
 struct FlashCompletion {
@@ -32,8 +37,9 @@ struct FlashCompletion {
   // kOk, kIoError, kNoSpace (write), kCorrupt (read: the digest differs).
   Status status = Status::kOk;
   bool unchanged = false;  // write: skipped, the bytes are those with `expected`
-  Digest digest;           // write: of the bytes written
+  Digest digest;           // of the bytes written, or read
   bool zeros = false;      // nothing had to move: the bytes are all zero
+  bool homeless = false;   // write to a file: the bytes are not those with `expected`, and nothing was written
 };
 
 class FlashQueue {

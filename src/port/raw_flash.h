@@ -10,6 +10,7 @@
 #include <span>
 
 #include "ebb/status.h"
+#include "port/file_place.h"
 
 namespace ebb {
 
@@ -18,6 +19,12 @@ struct RawRequest {
   std::uint32_t token = 0;
   std::uint64_t offset = 0;
   std::span<std::byte> bytes;
+  // Read from this file instead, where `offset` is: of `bytes` the first `needed` (0: all), beyond which the file may
+  // end.
+  std::int32_t file = FilePlace::kNoFile;
+  std::size_t needed = 0;
+
+  std::size_t least() const { return needed > 0 ? needed : bytes.size(); }
 };
 
 struct RawCompletion {
@@ -35,8 +42,8 @@ class RawFlash {
   virtual void wait(std::chrono::nanoseconds timeout) = 0;
   virtual void wake() = 0;
   virtual Status reserve(std::uint64_t bytes) = 0;
-  // The whole span at once, from any thread, also in a forked child.
-  virtual Status read_now(std::uint64_t offset, std::span<std::byte> bytes) = 0;
+  // A read, at once, from any thread, also in a forked child.
+  virtual Status read_now(const RawRequest& request) = 0;
 };
 
 }  // namespace ebb

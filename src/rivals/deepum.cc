@@ -5,9 +5,9 @@
 
 namespace ebb {
 
-void DeepUm::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+void DeepUm::cover(BlockRange blocks) {
   arrivals_.cover(blocks);
-  Follower::allocated(allocation, bytes, blocks);
+  Follower::cover(blocks);
 }
 
 void DeepUm::budget(std::uint64_t block_bytes, std::uint32_t frames) {

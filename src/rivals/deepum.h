@@ -24,7 +24,6 @@ class DeepUm final : public Follower {
 
   std::string_view name() const override { return "deepum"; }
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
-  void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void arrived(BlockIndex block) override { arrivals_.note(block); }
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
   Ahead ahead(const PageTable& table, Tier below) override;
@@ -41,6 +40,7 @@ class DeepUm final : public Follower {
   };
 
   void matched(Position position, std::span<const Touch> touches) override;
+  void cover(BlockRange blocks) override;
   void began(bool changed) override;
   void look_ahead();
   void choose_victims(const PageTable& table, std::uint64_t pinned_from);

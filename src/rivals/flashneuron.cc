@@ -24,7 +24,7 @@ std::vector<Idle> idle_periods(const Recording& recording) {
     for (std::uint32_t u = 0; u < event.uses; ++u) {
       const Recording::Use& use = recording.uses(event)[u];
       const Recording::Reference& reference = recording.reference(use.reference);
-      if (reference.serial < recording.start() || use.next == Recording::kNever || use.next <= i + 1) continue;
+      if (!recording.made_here(reference.serial) || use.next == Recording::kNever || use.next <= i + 1) continue;
       idle.push_back({event.first_use + u, reference.bytes, i, use.next});
     }
   }
@@ -62,7 +62,7 @@ Position turning_point(const Recording& recording, const std::vector<Idle>& idle
 std::vector<std::uint64_t> live_bytes(const Recording& recording) {
   std::uint64_t live = 0;
   for (std::uint32_t i = 0; i < recording.references(); ++i) {
-    if (recording.reference(i).serial < recording.start()) live += recording.reference(i).bytes;
+    if (!recording.made_here(recording.reference(i).serial)) live += recording.reference(i).bytes;
   }
   std::vector<std::uint64_t> by_event;
   for (Position i = 0; i < recording.size(); ++i) {
@@ -99,7 +99,7 @@ void FlashNeuron::began(bool changed) {
   if (!changed) return;
   weight_.assign(blocks_seen(), false);
   for (std::uint32_t i = 0; i < plan().references(); ++i) {
-    if (plan().reference(i).serial >= plan().start()) continue;
+    if (plan().made_here(plan().reference(i).serial)) continue;
     const BlockRange blocks = blocks_of(plan().reference(i).serial);
     for (BlockIndex block = blocks.first; block != blocks.end(); block = block.next()) weight_[block.value()] = true;
   }

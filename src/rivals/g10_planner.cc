@@ -114,7 +114,8 @@ double G10Planner::ns_of(Tier tier, double bytes) const {
 void G10Planner::list_launches() {
   double live = 0;
   for (std::uint32_t i = 0; i < recording_.references(); ++i) {
-    if (recording_.reference(i).serial < recording_.start()) live += static_cast<double>(recording_.reference(i).bytes);
+    if (!recording_.made_here(recording_.reference(i).serial))
+      live += static_cast<double>(recording_.reference(i).bytes);
   }
   std::vector<double> ns;
   for (Position i = 0; i < recording_.size(); ++i) {
@@ -162,7 +163,7 @@ void G10Planner::list_periods() {
       period.next_iteration = next == Recording::kNever;
       if (period.next_iteration) {
         if (freed[use.reference]) continue;
-        next = reference.serial < recording_.start() ? reference.first : recording_.first_use_after(reference.serial);
+        next = !recording_.made_here(reference.serial) ? reference.first : recording_.first_use_after(reference.serial);
         if (next == Recording::kNever) continue;
       }
       period.first = i + 1;

@@ -11,12 +11,12 @@ constexpr std::uint64_t kMost = std::uint64_t{1} << 61;  // worth more than ever
 
 }  // namespace
 
-void Scheduled::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+void Scheduled::cover(BlockRange blocks) {
   arrivals_.cover(blocks);
   if (blocks.end().value() > destination_.size()) {
     destination_.resize(blocks.end().value() + std::size_t{1024}, unplanned_);
   }
-  Follower::allocated(allocation, bytes, blocks);
+  Follower::cover(blocks);
 }
 
 void Scheduled::arrived(BlockIndex block) {

@@ -20,7 +20,6 @@ class Scheduled : public Follower {
   // `unplanned`: where blocks go that leave because their frame is needed.
   explicit Scheduled(Tier unplanned) : unplanned_(unplanned) {}
 
-  void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void arrived(BlockIndex block) override;
   std::uint64_t keep(BlockIndex index, const Block&) const override { return arrivals_.of(index); }
   Tier destination(BlockIndex block) const override;
@@ -32,6 +31,7 @@ class Scheduled : public Follower {
   virtual Plan make_schedule(const Recording& recording, const PlanLimits& limits) const = 0;
   // Whether what returns may take the place of what came first, or only free frames.
   virtual bool returns_displace() const = 0;
+  void cover(BlockRange blocks) override;
   void began(bool changed) override;
 
  private:

@@ -92,6 +92,7 @@ Options options_from_environment() {
                 "EBB_BLOCK: " + format_size(options.block_bytes) + " is not a power of two; 2MiB is one");
   }
   read_size("EBB_MANAGED_MIN", options.managed_bytes_min);
+  read_switch("EBB_MAP_FILES", options.map_files);
   read_choice("EBB_POLICY", options.policy, all_policy_names());
   read_text("EBB_STATS", options.stats_path);
   read_text("EBB_RECORD", options.record);

@@ -35,6 +35,7 @@ constexpr int kWaitReportsMax = 4;         // then the launch goes on, and fault
 ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
     : options_(options),
       memory_(std::move(parts.memory)),
+      files_(std::move(parts.files)),
       flash_(std::move(parts.flash), *memory_, parts.config.block_bytes),
       flash_description_(std::move(parts.flash_description)),
       flash_directory_(std::move(parts.flash_directory)),
@@ -51,6 +52,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
           "ebb-mover", [this] { move_loop(); }, mover_) == Status::kOk &&
       start_internal_thread(
           "ebb-faults", [this] { fault_loop(); }, fault_thread_) == Status::kOk) {
+    if (options.map_files) files_->serve(this);
     return;
   }
   unregister_for_fork();
@@ -61,6 +63,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
 }
 
 ManagedRuntime::~ManagedRuntime() {
+  if (!child_) files_->serve(nullptr);
   if (!child_) finish_forks();
   if (!child_) release_all();
   unregister_for_fork();

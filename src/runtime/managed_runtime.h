@@ -24,6 +24,7 @@
 #include "ebb/runtime.h"
 #include "move/checked_flash.h"
 #include "plan/recorder.h"
+#include "port/source_files.h"
 #include "port/space_memory.h"
 #include "runtime/cache/range_cache.h"
 #include "runtime/fork/fork_board.h"
@@ -34,12 +35,13 @@
 
 namespace ebb {
 
-class ManagedRuntime final : public Runtime {
+class ManagedRuntime final : public Runtime, private FileMapper {
  public:
   struct Parts {
     Core::Config config;
     std::unique_ptr<SpaceMemory> memory;
     std::unique_ptr<RawFlash> flash;
+    std::unique_ptr<SourceFiles> files;
     std::unique_ptr<Policy> policy;
     Recorder* recorder = nullptr;  // the same policy, if it records
     std::string flash_description;
@@ -53,6 +55,8 @@ class ManagedRuntime final : public Runtime {
   void deallocate(void* data) noexcept override;
   bool manages(const void* data) const noexcept override;
   std::span<std::byte> adopt(std::span<std::byte> memory) override;
+  std::span<std::byte> map_file(const std::string& path, std::uint64_t offset, std::uint64_t bytes) override;
+  void unmap_file(std::span<std::byte> memory) override;
   std::size_t release(std::span<std::byte> memory) override { return end_adoption(memory, false); }
   std::size_t discard(std::span<std::byte> memory) override { return end_adoption(memory, true); }
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
@@ -96,6 +100,11 @@ class ManagedRuntime final : public Runtime {
   };
   static constexpr std::size_t kFaultsMax = 64;  // faulting blocks whose stall is timed at once
 
+  std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  bool unmap_for_program(std::span<std::byte> memory) noexcept override;
+  std::byte* map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes);
+  void close_if_unused(std::int32_t file);
+  void close_files();
   void stop_threads();
   void move_loop();
   void fault_loop();
@@ -159,6 +168,7 @@ class ManagedRuntime final : public Runtime {
 
   Options options_;
   std::unique_ptr<SpaceMemory> memory_;
+  std::unique_ptr<SourceFiles> files_;  // outlives what flash_ reads from them
   CheckedFlash flash_;
   std::string flash_description_;
   std::string flash_directory_;

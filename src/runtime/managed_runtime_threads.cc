@@ -51,6 +51,7 @@ void ManagedRuntime::move_loop() {
     if (ahead.valid()) core_.budget().end_frame_ahead(ahead, made);
     for (const FlashCompletion& completion : std::span(completions).first(arrived)) core_.complete(completion);
     settle_written();
+    close_files();
     const bool starved = core_.engine().starved().valid();
     if (arrived > 0 || starved || ahead.valid()) {
       pump();
@@ -154,7 +155,16 @@ void ManagedRuntime::report_lost() {
   const Engine::Counters& counters = core_.engine().counters();
   if (counters.lost == lost_reported_) return;
   lost_reported_ = counters.lost;
-  char text[320];
+  char text[512];
+  if (const FilePlace place = core_.engine().lost_place(); place.valid()) {
+    say(text, std::snprintf(
+                  text, sizeof text,
+                  "ebb: '%.300s' %s. A program that touches that part of it fails with SIGBUS rather than compute "
+                  "with other data: map it again.\n",
+                  files_->name(place.file),
+                  counters.corrupt > 0 ? "has changed since it was mapped" : "cannot be read any more, or has shrunk"));
+    return;
+  }
   say(text, std::snprintf(text, sizeof text,
                           "ebb: block %u cannot be read back from flash: %s. Its data is lost; a program that touches "
                           "it fails with SIGBUS rather than compute with wrong data. Check the disk under %s.\n",

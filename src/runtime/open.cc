@@ -6,6 +6,7 @@
 
 #include "core/heap_places.h"
 #include "drivers/linux/calls/completed_calls.h"
+#include "drivers/linux/files/opened_files.h"
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/flash/thread_flash.h"
 #include "drivers/linux/remap/remap_memory.h"
@@ -164,6 +165,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   if (!options.guide.empty()) take_guide(options, config, *planner);
   parts.memory = open_memory(options, config);
   parts.flash = open_flash(options, std::move(file), kQueueDepth, parts.flash_description);
+  parts.files = std::make_unique<OpenedFiles>();
   parts.flash_directory = options.flash;
   before_end_of_process(ManagedRuntime::before_end_of_process);
   return std::make_shared<ManagedRuntime>(options, std::move(parts));

@@ -21,9 +21,27 @@ SimFlash::~SimFlash() {
   while (!pending_.empty()) memory_.end_transfer(pending_.take().request.bytes);
 }
 
-SimFlash::Stored& SimFlash::stored(std::uint64_t offset) {
-  EBB_CHECK_EQ(offset % config_.block_bytes, 0u);
-  const std::uint64_t extent = offset / config_.block_bytes;
+void SimFlash::fill_from_file(const FilePlace& place, std::span<std::byte> bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const std::uint64_t at = place.offset + i;
+    Rng rng((static_cast<std::uint64_t>(place.file) << 40) ^ (at / sizeof(std::uint64_t)));
+    bytes[i] = static_cast<std::byte>(rng.next() >> (at % sizeof(std::uint64_t) * 8));
+  }
+}
+
+SimFlash::Stored& SimFlash::stored(const RawRequest& request) {
+  EBB_CHECK_EQ(request.offset % config_.block_bytes, 0u);
+  if (request.file != FilePlace::kNoFile) {
+    EBB_CHECK(!request.write);
+    Stored& place = files_[{request.file, request.offset}];
+    if (!place.written) {
+      place.written = true;
+      place.bytes.resize(config_.block_bytes);
+      fill_from_file({request.file, request.offset, 0}, place.bytes);
+    }
+    return place;
+  }
+  const std::uint64_t extent = request.offset / config_.block_bytes;
   EBB_CHECK_LT(extent, extents_.size());
   return extents_[extent];
 }
@@ -32,15 +50,20 @@ bool SimFlash::damaged(std::uint32_t extent) const {
   return extents_.at(extent).unreadable || extents_.at(extent).corrupt;
 }
 
+bool SimFlash::damaged(const FilePlace& place) const {
+  const auto found = files_.find({place.file, place.offset});
+  return found != files_.end() && found->second.unreadable;
+}
+
 void SimFlash::scribble(std::span<std::byte> bytes) {
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng_.next());
 }
 
 void SimFlash::submit(const RawRequest& request) {
   EBB_CHECK_LT(pending_.size(), config_.depth);
-  EBB_CHECK_EQ(request.bytes.size(), config_.block_bytes);
+  EBB_CHECK(request.bytes.size() == config_.block_bytes || request.file != FilePlace::kNoFile);
   memory_.begin_transfer(request.bytes);
-  Stored& place = stored(request.offset);
+  Stored& place = stored(request);
   // Two transfers of one extent, one of them a write, have no order: nobody could say what comes out.
   EBB_CHECK(!place.writer);
   if (request.write) EBB_CHECK_EQ(place.readers, 0u);
@@ -69,7 +92,8 @@ void SimFlash::draw_read(Stored& place, Pending& pending) {
   const bool nth = nth_.fires();
   if (plan_.read_error_forever.fires(rng_)) place.unreadable = true;
   const bool error = plan_.read_error.fires(rng_);
-  const bool corrupt = plan_.corrupt_read.fires(rng_);
+  // What a file has at its first reading is what it has.
+  const bool corrupt = pending.request.file == FilePlace::kNoFile && plan_.corrupt_read.fires(rng_);
   if (place.unreadable) {
     pending.status = Status::kIoError;
   } else if ((nth || error || corrupt) && place.failures < kPassingFaultsMax) {
@@ -106,7 +130,7 @@ void SimFlash::finish_read(Stored& place, const Pending& pending) {
     ++counters_.errors;
     return;  // what it was scribbled with
   }
-  std::copy(place.bytes.begin(), place.bytes.end(), to.begin());
+  std::copy_n(place.bytes.begin(), to.size(), to.begin());
   if (!pending.corrupt) return;
   ++counters_.corruptions;
   to[rng_.below(to.size())] ^= static_cast<std::byte>(1u << rng_.below(8));
@@ -135,7 +159,7 @@ std::size_t SimFlash::poll(std::span<RawCompletion> completions) {
   std::size_t found = 0;
   while (found < completions.size() && !pending_.empty() && pending_.next_ns() <= clock_.now_ns()) {
     const Pending pending = pending_.take();
-    Stored& place = stored(pending.request.offset);
+    Stored& place = stored(pending.request);
     if (pending.request.write) {
       finish_write(place, pending);
     } else {
@@ -161,13 +185,12 @@ Status SimFlash::reserve(std::uint64_t bytes) {
   return Status::kOk;
 }
 
-Status SimFlash::read_now(std::uint64_t offset, std::span<std::byte> bytes) {
-  const Stored& place = stored(offset);
-  log_.note(EventLog::Kind::kReadNow, offset);
-  EBB_CHECK_EQ(bytes.size(), config_.block_bytes);
+Status SimFlash::read_now(const RawRequest& request) {
+  const Stored& place = stored(request);
+  log_.note(EventLog::Kind::kReadNow, request.offset);
   EBB_CHECK(place.written);
   if (place.unreadable) return Status::kIoError;
-  std::copy(place.bytes.begin(), place.bytes.end(), bytes.begin());
+  std::copy_n(place.bytes.begin(), request.bytes.size(), request.bytes.begin());
   return Status::kOk;
 }
 

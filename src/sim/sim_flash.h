@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -46,10 +48,14 @@ class SimFlash final : public RawFlash {
   void wait(std::chrono::nanoseconds timeout) override;
   void wake() override {}
   Status reserve(std::uint64_t bytes) override;
-  Status read_now(std::uint64_t offset, std::span<std::byte> bytes) override;
+  Status read_now(const RawRequest& request) override;
+
+  // What is in a file of the program's, for ever: noise that follows from its number.
+  static void fill_from_file(const FilePlace& place, std::span<std::byte> bytes);
 
   // Whether this extent cannot be read back, because the plan said so.
   bool damaged(std::uint32_t extent) const;
+  bool damaged(const FilePlace& place) const;
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(pending_.size()); }
   const Counters& counters() const { return counters_; }
 
@@ -71,7 +77,7 @@ class SimFlash final : public RawFlash {
     std::vector<std::byte> copy;  // write: the bytes at submission
   };
 
-  Stored& stored(std::uint64_t offset);
+  Stored& stored(const RawRequest& request);
   void draw_read(Stored& place, Pending& pending);
   void draw_write(Stored& place, Pending& pending);
   void finish_read(Stored& place, const Pending& pending);
@@ -86,6 +92,7 @@ class SimFlash final : public RawFlash {
   EventLog& log_;
   Rng rng_;
   std::vector<Stored> extents_;
+  std::map<std::pair<std::int32_t, std::uint64_t>, Stored> files_;  // by file and offset
   EventQueue<Pending> pending_;
   std::uint64_t read_lane_free_ns_ = 0;
   std::uint64_t write_lane_free_ns_ = 0;

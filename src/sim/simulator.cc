@@ -93,7 +93,7 @@ void SimDriver::complete(const FlashCompletion& completion) {
   if (core_.engine().counters().lost == lost) return;
   ++counters_.lost;
   EBB_CHECK(request.kind == FlashRequest::Kind::kRead);
-  EBB_CHECK(device_->damaged(request.extent.value()));
+  EBB_CHECK(request.place.valid() ? device_->damaged(request.place) : device_->damaged(request.extent.value()));
   EBB_CHECK(memory_.failed(core_.engine().lost_block()));
 }
 
@@ -198,6 +198,20 @@ Status SimDriver::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t
   const Status status = core_.adopted().reserve(count, blocks, offset);
   update_limit();
   return status;
+}
+
+Status SimDriver::map(const FilePlace& place, std::uint64_t bytes, std::uint64_t& first) {
+  give_up_kept();
+  const Status status = core_.files().map(place.file, place.offset, bytes, first);
+  update_limit();
+  return status;
+}
+
+void SimDriver::unmap(BlockRange blocks) {
+  core_.files().unmap(blocks);
+  while (core_.take_unused_file() != FilePlace::kNoFile) {
+  }
+  if (!core_.engine().idle()) pump();
 }
 
 bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {
@@ -324,14 +338,14 @@ bool SimDriver::can_leave(BlockIndex index) const {
   if (block.state != BlockState::kResident || memory_.pinned(index)) return false;
   if (block.live == 0) return true;
   const ExtentPool& extents = core_.extents();
-  if (block.extent.valid() && !extents.shared(block.extent)) return true;
+  if (block.extent.valid() && (ExtentPool::in_file(block.extent) || !extents.shared(block.extent))) return true;
   if (core_.engine().flash_failing() && !block.extent.valid()) return false;
   if (extents.free() > 0) return true;
   for (std::uint32_t i = 0; i < core_.table().frames_max(); ++i) {
     const BlockIndex other = core_.table().block_of(FrameIndex(i));
     if (!other.valid() || core_.table()[other].state != BlockState::kResident) continue;
     const ExtentIndex spare = core_.table()[other].extent;
-    if (spare.valid() && !extents.shared(spare)) return true;
+    if (spare.valid() && !ExtentPool::in_file(spare) && !extents.shared(spare)) return true;
   }
   return false;
 }

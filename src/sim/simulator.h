@@ -77,6 +77,9 @@ class SimDriver {
   bool release(BlockIndex block, std::span<std::byte> content);
   // Its owner has unmapped it, or wants nothing of it any more.
   void abandon(BlockIndex block);
+  // A file of the program's, as MappedFiles has it.
+  Status map(const FilePlace& place, std::uint64_t bytes, std::uint64_t& first);
+  void unmap(BlockRange blocks);
   // The program touches a block: what comes of it.
   Touch touch(BlockIndex block);
   // Another thread touches an absent block and waits; settle() sees to it that it is not forgotten.

@@ -8,6 +8,7 @@
 //      |                   arrived        |            fetch               lost
 //      +----------------------------------+---- freed (from any state) -------+
 //
+// An untouched block may also become on flash: the program maps a file, and there the content is.
 // A block that is held back is ready when it has arrived, or when it is detached; a touch makes it resident. At a fork
 // all that is in memory becomes evicting, and comes back when it has been written for the child (frozen).
 //
@@ -53,7 +54,7 @@ constexpr bool may_become(BlockState from, BlockState to) {
   using enum BlockState;
   if (to == kUntouched) return from != kUntouched;
   switch (from) {
-    case kUntouched: return to == kResident;
+    case kUntouched: return to == kResident || to == kOnFlash;
     case kResident: return to == kEvicting || to == kReady;
     case kEvicting: return to == kResident || to == kOnFlash;
     case kOnFlash: return to == kFetching || to == kLost;

@@ -120,7 +120,7 @@ TEST_P(RawFlashTest, ATransferThatEndsShortIsAnErrorAndNotAHang) {
   const Bytes longer = world_->buffers.first(4 * kBytes);
   read(1, 0, longer);  // a quarter of it exists
   EXPECT_EQ(only_status(), Status::kIoError);
-  EXPECT_EQ(flash().read_now(0, longer), Status::kIoError);
+  EXPECT_EQ(flash().read_now({false, 0, 0, longer}), Status::kIoError);
   read(2, 0, buffer());  // and the device goes on
   EXPECT_EQ(only_status(), Status::kOk);
 }
@@ -231,13 +231,13 @@ TEST_P(RawFlashTest, ReadNowWorksFromAnyThreadAndInAChild) {
   std::vector<std::thread> threads;
   for (std::uint32_t i = 1; i < 4; ++i) {
     threads.emplace_back([&, i] {
-      EXPECT_EQ(flash().read_now(kBytes, buffer(i)), Status::kOk);
+      EXPECT_EQ(flash().read_now({false, 0, kBytes, buffer(i)}), Status::kOk);
       EXPECT_TRUE(all_are(buffer(i), 'r'));
     });
   }
   for (std::thread& thread : threads) thread.join();
   expect_end(in_a_child(kSecondsMax, [&] {
-    const bool right = flash().read_now(kBytes, buffer(5)) == Status::kOk && all_are(buffer(5), 'r');
+    const bool right = flash().read_now({false, 0, kBytes, buffer(5)}) == Status::kOk && all_are(buffer(5), 'r');
     world_->flash.reset();  // and the child may end as it likes
     return right ? 0 : 1;
   }));

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/test/in_a_child.h"
+#include "drivers/linux/files/opened_files.h"
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/flash/thread_flash.h"
 #include "plan/policy.h"
@@ -55,7 +56,7 @@ class TroubledFlash final : public RawFlash {
     while (trouble_.reserve_stalls && stalls()) std::this_thread::sleep_for(10ms);
     return flash_->reserve(bytes);
   }
-  Status read_now(std::uint64_t offset, std::span<std::byte> bytes) override { return flash_->read_now(offset, bytes); }
+  Status read_now(const RawRequest& request) override { return flash_->read_now(request); }
 
  private:
   static bool stalls() {
@@ -73,6 +74,7 @@ int run(SpaceDriver driver, Trouble trouble) {
   options.memory = 8 * kMiB;
   options.block_bytes = kBlock;
   ManagedRuntime::Parts parts;
+  parts.files = std::make_unique<OpenedFiles>();
   parts.policy = make_policy("window");
   parts.config.block_bytes = kBlock;
   parts.config.budget_bytes = options.memory;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "calls/entries/entry.h"
+#include "calls/mapped.h"
 #include "calls/ranges.h"
 #include "calls/refusal.h"
 
@@ -128,11 +129,12 @@ EBB_ENTRY int pkey_mprotect(void* data, std::size_t bytes, int protection, int k
 EBB_ENTRY void* mmap(void* at, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   const bool over = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
   if (over && meets_ours(at, bytes)) return as_pointer(refuse(Refusal::kMapOver, EINVAL));
+  if (void* const mapped = fd < 0 ? nullptr : map_file(fd, bytes, protection, flags, offset)) return mapped;
   return as_pointer(::syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
 }
 
 EBB_ENTRY int munmap(void* data, std::size_t bytes) noexcept {
-  if (meets_ours(data, bytes)) return refuse(Refusal::kUnmap, EINVAL);
+  if (meets_ours(data, bytes)) return unmap_file(data, bytes) ? 0 : refuse(Refusal::kUnmap, EINVAL);
   return as_int(::syscall(SYS_munmap, data, bytes));
 }
 

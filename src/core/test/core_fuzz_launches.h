@@ -42,7 +42,8 @@ class FuzzLaunches : FuzzPart {
       });
       if (!apart) continue;
       queued.ranges.push_back(range);
-      queued.ranges.back().overwritten = rng_.chance(1, 3);
+      queued.ranges.back().overwritten =
+          rng_.chance(1, 3) && !(scenario_.steady && model_.mapped(queued.ranges.back().offset));
     }
     history_.add("expect(%zu ranges)", queued.ranges.size());
     for (const Core::Range& range : queued.ranges) memory_.overwrite(range);

@@ -64,7 +64,9 @@ class FuzzMemory : FuzzPart {
       if (queued.uses(allocation)) driver_.core().launches().forget(queued.expected);
     }
     std::erase_if(queued_, [&](const FuzzQueued& queued) { return queued.uses(allocation); });
-    if (allocation.adopted) {
+    if (allocation.kind == FuzzModel::Kind::kMapped) {
+      driver_.unmap(blocks);
+    } else if (allocation.kind == FuzzModel::Kind::kAdopted) {
       end_adoption(blocks);
       driver_.core().adopted().unreserve(blocks, allocation.reserved);
       if (!driver_.core().engine().idle()) driver_.pump();
@@ -95,8 +97,23 @@ class FuzzMemory : FuzzPart {
         return driver_.core().adopted().unreserve(blocks, reserved);
       }
     }
-    model_.add(blocks.first.value() * kBlockBytes, count * kBlockBytes, true, reserved);
+    model_.add(blocks.first.value() * kBlockBytes, count * kBlockBytes, FuzzModel::Kind::kAdopted, reserved);
     access({blocks.first.value() * kBlockBytes, count * kBlockBytes, 0, false}, true);
+  }
+
+  // A part of a file that never changes.
+  void map() {
+    const auto blocks = static_cast<std::uint32_t>(rng_.between(1, scenario_.frames + 4));
+    const std::uint64_t bytes = blocks * kBlockBytes - rng_.below(kBlockBytes / FuzzModel::kGrain) * FuzzModel::kGrain;
+    const FilePlace place{static_cast<std::int32_t>(rng_.below(3)), rng_.below(16) * kBlockBytes, 0};
+    std::uint64_t first = 0;
+    const Status status = driver_.map(place, bytes, first);
+    history_.add("map(%" PRIu64 ") %s %" PRIu64, bytes, name(status), first);
+    if (status != Status::kOk) return;
+    model_.add(first, bytes, FuzzModel::Kind::kMapped);
+    std::vector<std::byte> content(bytes);
+    SimFlash::fill_from_file(place, content);
+    model_.define(first, content);
   }
 
   // A range of whole grains within an allocation.
@@ -114,6 +131,8 @@ class FuzzMemory : FuzzPart {
   }
 
   void access(const Core::Range& range, bool write) {
+    // What is written to a file's memory is promised no place.
+    write = write && !(scenario_.steady && model_.mapped(range.offset));
     history_.add("%s(%" PRIu64 ", %" PRIu64 ")", write ? "write" : "read", range.offset, range.bytes);
     const BlockRange blocks = driver_.core().blocks_of(range.offset, range.bytes);
     for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {

@@ -21,11 +21,13 @@ class FuzzModel {
  public:
   static constexpr std::uint64_t kGrain = 64;
 
+  enum class Kind { kPlain, kAdopted, kMapped };  // of the program's own, and of a file: whole blocks
+
   struct Allocation {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    bool adopted = false;        // memory of the program's own: whole blocks
-    std::uint64_t reserved = 0;  // the allocation that the core knows those as
+    Kind kind = Kind::kPlain;
+    std::uint64_t reserved = 0;  // adopted: the allocation that the core knows those as
   };
 
   FuzzModel(std::uint32_t blocks, std::uint64_t block_bytes)
@@ -41,14 +43,16 @@ class FuzzModel {
   bool lost(BlockIndex block) const { return lost_[block.value()]; }
   bool live(BlockIndex block) const { return live_[block.value()] > 0; }
 
-  void add(std::uint64_t offset, std::uint64_t bytes, bool adopted = false, std::uint64_t reserved = 0) {
+  void add(std::uint64_t offset, std::uint64_t bytes, Kind kind = Kind::kPlain, std::uint64_t reserved = 0) {
     EBB_CHECK_EQ(offset % kGrain, 0u);
     EBB_CHECK_EQ(bytes % kGrain, 0u);
     for (const Allocation& other : allocations_) {
       EBB_CHECK(offset + bytes <= other.offset || other.offset + other.bytes <= offset);
     }
-    allocations_.push_back({offset, bytes, adopted, reserved});
-    for_blocks(offset, bytes, [&](std::size_t block) { live_blocks_ += live_[block]++ == 0 ? 1 : 0; });
+    allocations_.push_back({offset, bytes, kind, reserved});
+    // What is in a file has a place already.
+    const std::uint32_t place = kind == Kind::kMapped ? 0 : 1;
+    for_blocks(offset, bytes, [&](std::size_t block) { live_blocks_ += live_[block]++ == 0 ? place : 0; });
     undefine(offset, bytes);
   }
 
@@ -59,7 +63,7 @@ class FuzzModel {
     undefine(allocation.offset, allocation.bytes);
     for_blocks(allocation.offset, allocation.bytes, [&](std::size_t block) {
       if (--live_[block] > 0) return;
-      --live_blocks_;
+      live_blocks_ -= allocation.kind == Kind::kMapped ? 0 : 1;
       lost_[block] = false;
     });
   }
@@ -77,6 +81,18 @@ class FuzzModel {
     }
     std::fill_n(defined_.begin() + static_cast<std::ptrdiff_t>(offset / kGrain), bytes / kGrain, true);
     std::memcpy(block.data() + offset % block_bytes_, &content_[offset], bytes);
+  }
+
+  bool mapped(std::uint64_t offset) const {
+    return std::any_of(allocations_.begin(), allocations_.end(), [&](const Allocation& each) {
+      return each.kind == Kind::kMapped && offset >= each.offset && offset < each.offset + each.bytes;
+    });
+  }
+
+  // The program finds this there.
+  void define(std::uint64_t offset, std::span<const std::byte> content) {
+    std::copy(content.begin(), content.end(), content_.begin() + static_cast<std::ptrdiff_t>(offset));
+    std::fill_n(defined_.begin() + static_cast<std::ptrdiff_t>(offset / kGrain), content.size() / kGrain, true);
   }
 
   // Whether a block's bytes are what the program wrote, wherever it wrote.

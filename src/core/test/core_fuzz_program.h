@@ -54,12 +54,14 @@ class FuzzProgram : FuzzWorld, FuzzPart {
     } else if (dice < 89) {
       memory_.adopt();
     } else if (dice < 90) {
+      memory_.map();
+    } else if (dice < 91) {
       launches_.train();
-    } else if (dice < 92) {
+    } else if (dice < 93) {
       memory_.set_small_bytes();
-    } else if (dice < 94) {
+    } else if (dice < 95) {
       snapshots_.snapshot();
-    } else if (dice < 96) {
+    } else if (dice < 97) {
       snapshots_.release_snapshot();
     } else {
       rest();
@@ -97,6 +99,7 @@ class FuzzProgram : FuzzWorld, FuzzPart {
     driver_.validate();
     const PageTable& table = driver_.core().table();
     EBB_CHECK_EQ(driver_.core().extents().used(), 0u);
+    EBB_CHECK_EQ(driver_.core().extents().files().used(), 0u);
     EBB_CHECK_EQ(table.count(BlockState::kResident), driver_.core().engine().dead_resident());
     EBB_CHECK_EQ(table.count(BlockState::kResident) + table.count(BlockState::kUntouched), table.size());
     EBB_CHECK_EQ(driver_.device().in_flight(), 0u);

@@ -37,8 +37,8 @@ class FuzzSnapshots : FuzzPart {
       }
       if (!block.extent.valid()) continue;
       Kept kept{block.extent, core.extents().digest_of(block.extent), std::vector<std::byte>(kBlockBytes)};
-      if (driver_.device().damaged(block.extent.value())) continue;
-      EBB_CHECK(driver_.flash().read_now(kept.extent, kept.digest, kept.content) == Status::kOk);
+      if (damaged(block.extent)) continue;
+      EBB_CHECK(driver_.flash().read_now(read_of(kept.extent, kept.digest), kept.content) == Status::kOk);
       // What a child finds is what was there at the fork; what it cannot find it is told.
       EBB_CHECK(model_.matches(index, kept.content));
       snapshot.blocks.push_back(std::move(kept));
@@ -78,8 +78,8 @@ class FuzzSnapshots : FuzzPart {
     history_.add("release_snapshot(%zu)", which);
     std::vector<std::byte> content(kBlockBytes);
     for (const Kept& kept : snapshots_[which].blocks) {
-      const Status status = driver_.flash().read_now(kept.extent, kept.digest, content);
-      if (driver_.device().damaged(kept.extent.value())) continue;
+      const Status status = driver_.flash().read_now(read_of(kept.extent, kept.digest), content);
+      if (damaged(kept.extent)) continue;
       EBB_CHECK(status == Status::kOk);
       EBB_CHECK(content == kept.content);
     }
@@ -93,6 +93,20 @@ class FuzzSnapshots : FuzzPart {
   }
 
  private:
+  FlashRequest read_of(ExtentIndex extent, const Digest& digest) {
+    const ExtentPool& extents = driver_.core().extents();
+    const bool in_file = ExtentPool::in_file(extent);  // what was not known at the fork may be by now
+    return {.has_expected = extents.has_digest(extent),
+            .extent = extent,
+            .expected = in_file ? extents.digest_of(extent) : digest,
+            .place = extents.place_of(extent)};
+  }
+
+  bool damaged(ExtentIndex extent) const {
+    const FilePlace place = driver_.core().extents().place_of(extent);
+    return place.valid() ? driver_.device().damaged(place) : driver_.device().damaged(extent.value());
+  }
+
   static constexpr std::size_t kSnapshotsMax = 2;
 
   struct Kept {  // a block of a snapshot, as it was

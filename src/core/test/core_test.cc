@@ -271,7 +271,8 @@ TEST(Core, ASnapshotStaysAsItWas) {
   driver.settle();
   std::vector<std::byte> buffer(kBytes);
   for (std::size_t i = 0; i < 20; ++i) {
-    ASSERT_EQ(driver.flash().read_now(extents[i], digests[i], buffer), Status::kOk);
+    ASSERT_EQ(driver.flash().read_now({.has_expected = true, .extent = extents[i], .expected = digests[i]}, buffer),
+              Status::kOk);
     EXPECT_EQ(buffer[0], static_cast<std::byte>(1 + i));
   }
   driver.core().release_snapshot(snapshot);

@@ -98,7 +98,7 @@ void UringFlash::prepare(std::uint64_t tag) {
     if (request.write) {
       ::io_uring_prep_write(offered_, file_.fd(), data, bytes, request.offset + slot.done);
     } else {
-      ::io_uring_prep_read(offered_, file_.fd(), data, bytes, request.offset + slot.done);
+      ::io_uring_prep_read(offered_, file_.fd_of(request), data, bytes, request.offset + slot.done);
     }
   }
   ::io_uring_sqe_set_data64(offered_, tag);
@@ -111,7 +111,7 @@ bool UringFlash::finish(const io_uring_cqe& entry, RawCompletion& completion) {
   Status status = Status::kOk;
   if (entry.res > 0) {
     slot.done += static_cast<std::size_t>(entry.res);
-    if (slot.done < slot.request.bytes.size()) {
+    if (slot.done < slot.request.least()) {
       offer(entry.user_data);
       return false;
     }
@@ -131,15 +131,7 @@ RawCompletion UringFlash::end(std::uint64_t index, Status status) {
   return {slot.request.token, status};
 }
 
-// Without the ring.
-Status UringFlash::move_rest(const Slot& slot) const {
-  const RawRequest& request = slot.request;
-  const std::span<std::byte> rest = request.bytes.subspan(slot.done);
-  const std::uint64_t offset = request.offset + slot.done;
-  return request.write ? file_.write(offset, rest) : file_.read(offset, rest);
-}
-
-// The wake-up stays: without it wait() ends a little later.
+// Without the ring. The wake-up stays: without it wait() ends a little later.
 std::size_t UringFlash::move_waiting(std::span<RawCompletion> completions) {
   std::size_t found = 0;
   for (std::size_t left = waiting_.size(); left > 0 && found < completions.size(); --left) {

@@ -32,7 +32,7 @@ class UringFlash final : public RawFlash {
   void wait(std::chrono::nanoseconds timeout) override;
   void wake() override;
   Status reserve(std::uint64_t bytes) override { return file_.grow(bytes); }
-  Status read_now(std::uint64_t offset, std::span<std::byte> bytes) override { return file_.read(offset, bytes); }
+  Status read_now(const RawRequest& request) override { return file_.move(request); }
 
  private:
   struct Slot {
@@ -50,7 +50,7 @@ class UringFlash final : public RawFlash {
   void prepare(std::uint64_t tag);
   bool finish(const io_uring_cqe& entry, RawCompletion& completion);
   RawCompletion end(std::uint64_t slot, Status status);
-  Status move_rest(const Slot& slot) const;
+  Status move_rest(const Slot& slot) const { return file_.move(slot.request, slot.done); }
   std::size_t move_waiting(std::span<RawCompletion> completions);
 
   FlashFile file_;

@@ -61,8 +61,10 @@ TEST_F(CheckedFlashTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(read(1, 2, written.digest).status, Status::kOk);
   EXPECT_EQ(digest(memory_.home(FrameIndex(1))), written.digest);
   std::vector<std::byte> buffer(kBytes);
-  EXPECT_EQ(flash_.read_now(ExtentIndex(2), written.digest, buffer), Status::kOk);
-  EXPECT_EQ(flash_.read_now(ExtentIndex(2), Digest{1, 1}, buffer), Status::kCorrupt);
+  EXPECT_EQ(flash_.read_now({.has_expected = true, .extent = ExtentIndex(2), .expected = written.digest}, buffer),
+            Status::kOk);
+  EXPECT_EQ(flash_.read_now({.has_expected = true, .extent = ExtentIndex(2), .expected = {1, 1}}, buffer),
+            Status::kCorrupt);
 }
 
 TEST_F(CheckedFlashTest, DoesNotWriteWhatFlashHas) {
@@ -96,7 +98,8 @@ TEST_F(CheckedFlashTest, ZerosAreNeitherWrittenNorRead) {
   EXPECT_EQ(device_->counters().writes, before.writes);
   EXPECT_EQ(device_->counters().reads, before.reads);
   std::vector<std::byte> buffer(kBytes, std::byte{9});
-  EXPECT_EQ(flash_.read_now(ExtentIndex(0), written.digest, buffer), Status::kOk);
+  EXPECT_EQ(flash_.read_now({.has_expected = true, .extent = ExtentIndex(0), .expected = written.digest}, buffer),
+            Status::kOk);
   EXPECT_EQ(digest(buffer), written.digest);
   // One byte of them changes, and it is written.
   memory_.home(FrameIndex(0))[kBytes - 1] = std::byte{1};
@@ -115,7 +118,8 @@ TEST_F(CheckedFlashTest, ReportsCorruptionInTransitAndAtRest) {
   plan_ = FaultPlan();
   EXPECT_EQ(read(1, 1, bad).status, Status::kCorrupt);
   std::vector<std::byte> buffer(kBytes);
-  EXPECT_EQ(flash_.read_now(ExtentIndex(1), bad, buffer), Status::kCorrupt);
+  EXPECT_EQ(flash_.read_now({.has_expected = true, .extent = ExtentIndex(1), .expected = bad}, buffer),
+            Status::kCorrupt);
 }
 
 TEST_F(CheckedFlashTest, PassesErrorsOn) {

@@ -48,7 +48,7 @@ void Pieces::live() {
   std::vector<std::uint32_t> alive(pieces_.size(), 0);
   for (std::uint32_t i = 0; i < recording_.references(); ++i) {
     const Recording::Reference& reference = recording_.reference(i);
-    if (reference.serial < recording_.start()) for_pieces(reference.blocks, [&](std::uint32_t p) { ++alive[p]; });
+    if (!recording_.made_here(reference.serial)) for_pieces(reference.blocks, [&](std::uint32_t p) { ++alive[p]; });
   }
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) pieces_[i].carried = alive[i] > 0;
   for (Position position = 0; position < recording_.size(); ++position) {

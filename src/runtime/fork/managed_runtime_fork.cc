@@ -232,17 +232,19 @@ void ManagedRuntime::child_fault_loop() {
 
 void ManagedRuntime::serve_child(BlockIndex index, std::span<std::byte> buffer) {
   const Block& block = core_.table()[index];
-  ExtentIndex extent = block.extent;
-  Digest digest{};
+  FlashRequest read;
+  read.has_expected = true;
+  read.extent = block.extent;
   Status status = buffer.empty() ? Status::kNoMemory : Status::kOk;
   if (block.owed) {
     if (status == Status::kOk && forming_.board != nullptr) {
-      status = forming_.board->read(block.frame, child_pipe_, extent, digest);
+      status = forming_.board->read(block.frame, child_pipe_, read.extent, read.expected);
     } else {
       status = Status::kIoError;
     }
-  } else if (extent.valid()) {
-    digest = core_.extents().digest_of(extent);
+  } else if (read.extent.valid()) {
+    read.has_expected = core_.extents().has_digest(read.extent);
+    read.expected = core_.extents().digest_of(read.extent);
   } else if (block.state == BlockState::kUntouched || block.state == BlockState::kResident) {
     // Nothing was there; or it was inherited where it is, and the parent had discarded this page of it.
     memory_->place(index, {});
@@ -250,7 +252,10 @@ void ManagedRuntime::serve_child(BlockIndex index, std::span<std::byte> buffer) 
   } else {
     status = Status::kIoError;
   }
-  if (status == Status::kOk) status = flash_.read_now(extent, digest, buffer);
+  if (status == Status::kOk) {
+    read.place = core_.extents().place_of(read.extent);
+    status = flash_.read_now(read, buffer);
+  }
   if (status == Status::kOk) return memory_->place(index, buffer);
   static constexpr char kText[] =
       "ebb: a forked process touched a tensor that could not be kept for it: flash is full or failing, or its parent "

@@ -74,7 +74,8 @@ TEST(PageTable, WhatMayBecomeWhat) {
   EXPECT_FALSE(may_become(kOnFlash, kResident));    // not before its checksum has been verified
   EXPECT_FALSE(may_become(kLost, kResident));       // never handed out again
   EXPECT_FALSE(may_become(kReady, kOnFlash));
-  EXPECT_EQ(allowed, 19);
+  EXPECT_TRUE(may_become(kUntouched, kOnFlash));  // a file is mapped
+  EXPECT_EQ(allowed, 20);
 }
 
 using PageTableDeathTest = ::testing::Test;

@@ -106,4 +106,14 @@ Status FlashFile::write(std::uint64_t offset, std::span<const std::byte> buffer)
   });
 }
 
+Status FlashFile::move(const RawRequest& request, std::size_t done) const {
+  const std::span<std::byte> rest = request.bytes.subspan(done);
+  const std::uint64_t offset = request.offset + done;
+  if (request.write) return write(offset, rest);
+  const int fd = fd_of(request);
+  return transfer_all(request.least() - done, [&](std::size_t moved) {
+    return ::pread(fd, rest.data() + moved, rest.size() - moved, static_cast<off_t>(offset + moved));
+  });
+}
+
 }  // namespace ebb

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ebb/status.h"
+#include "port/raw_flash.h"
 
 namespace ebb {
 
@@ -37,6 +38,9 @@ class FlashFile {
   // The whole span, synchronously; `buffer` aligned to 4 KiB.
   Status read(std::uint64_t offset, std::span<std::byte> buffer) const;
   Status write(std::uint64_t offset, std::span<const std::byte> buffer) const;
+  // What is left of a request of which `done` bytes have been moved, from or to this file or the one that it names.
+  Status move(const RawRequest& request, std::size_t done = 0) const;
+  int fd_of(const RawRequest& request) const { return request.file >= 0 ? request.file : fd_; }
 
  private:
   int fd_ = -1;

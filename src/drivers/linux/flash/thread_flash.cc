@@ -84,8 +84,7 @@ void ThreadFlash::work() {
     if (pool.requests.empty()) return;
     const RawRequest request = pool.requests.pop();
     lock.unlock();
-    const Status status =
-        request.write ? file_.write(request.offset, request.bytes) : file_.read(request.offset, request.bytes);
+    const Status status = file_.move(request);
     lock.lock();
     pool.completions.push({request.token, status});
     pool.result_came.notify_one();

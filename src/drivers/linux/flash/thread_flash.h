@@ -26,7 +26,7 @@ class ThreadFlash final : public RawFlash {
   void wait(std::chrono::nanoseconds timeout) override;
   void wake() override;
   Status reserve(std::uint64_t bytes) override { return file_.grow(bytes); }
-  Status read_now(std::uint64_t offset, std::span<std::byte> bytes) override { return file_.read(offset, bytes); }
+  Status read_now(const RawRequest& request) override { return file_.move(request); }
 
  private:
   struct Pool;

@@ -1,0 +1,82 @@
+// See mapped_files.h.
+#include "core/mapped_files.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace ebb {
+
+Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t& first) {
+  const std::uint64_t unit = state_.config.block_bytes;
+  const std::uint64_t count = (bytes + unit - 1) / unit;
+  // One block more than asked for: some part of the range then has whole blocks enough.
+  if (bytes == 0 || count + 1 > state_.table.size()) return Status::kNoMemory;
+  if (!budget_.has_places(0, count + 2)) return Status::kNoMemory;
+  const auto range = state_.large_heap.allocate((count + 1) * unit, ++state_.serial);
+  if (!range) return Status::kNoMemory;
+  budget_.tables_grew(true);
+  const BlockRange blocks{state_.whole_blocks_of(range->offset, range->bytes).first, static_cast<std::uint32_t>(count)};
+  if (const Status status = state_.engine.vacate(blocks); status != Status::kOk) {
+    static_cast<void>(state_.large_heap.free(range->offset));
+    return status;
+  }
+  state_.engine.retain(blocks);
+  std::uint64_t done = 0;
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next(), done += unit) {
+    state_.engine.map(i, {file, offset + done, static_cast<std::uint32_t>(std::min(unit, bytes - done))});
+  }
+  state_.stamp(blocks);
+  ++state_.allocations;
+  state_.note_peak();
+  first = blocks.first.value() * unit;
+  mappings_.emplace(first, Mapping{range->offset, ++serial_, blocks, blocks.count, {}});
+  state_.policy.mapped(serial_, bytes, blocks);
+  state_.mapped_blocks += blocks.count;
+  return Status::kOk;
+}
+
+void MappedFiles::unmap(BlockRange blocks) {
+  const std::uint64_t unit = state_.config.block_bytes;
+  Mapping* const mapping = mapping_at(blocks.first.value() * unit);
+  EBB_CHECK(mapping != nullptr && blocks.count <= mapping->mapped);
+  state_.engine.release(blocks);
+  mapping->mapped -= blocks.count;
+  state_.mapped_blocks -= blocks.count;
+  if (mapping->mapped > 0) return;
+  state_.policy.freed(mapping->serial);
+  for (const auto& [place, part] : mapping->parts) state_.policy.freed(part.serial);
+  static_cast<void>(state_.large_heap.free(mapping->heap_offset));
+  mappings_.erase(mapping->blocks.first.value() * unit);
+}
+
+const MappedFiles::Mapping* MappedFiles::mapping_at(std::uint64_t offset) const {
+  const auto after = mappings_.upper_bound(offset);
+  if (after == mappings_.begin()) return nullptr;
+  const auto& [first, mapping] = *std::prev(after);
+  return offset < first + mapping.blocks.count * state_.config.block_bytes ? &mapping : nullptr;
+}
+
+BlockRange MappedFiles::find(std::uint64_t offset) const {
+  const Mapping* const mapping = mapping_at(offset);
+  return mapping == nullptr ? BlockRange{} : mapping->blocks;
+}
+
+const MappedFiles::Part* MappedFiles::part_of(std::uint64_t offset, std::uint64_t bytes) {
+  if (mappings_.empty()) return nullptr;
+  Mapping* const mapping = mapping_at(offset);
+  if (mapping == nullptr) return nullptr;
+  // The largest of those that begin nearest before it.
+  const auto after = mapping->parts.upper_bound({offset, ~std::uint64_t{0}});
+  if (after != mapping->parts.begin()) {
+    const auto& [place, part] = *std::prev(after);
+    if (offset + bytes <= place.first + place.second) return &part;
+  }
+  Part& part = mapping->parts[{offset, bytes}];
+  part = {++serial_, bytes};
+  state_.policy.mapped(part.serial, bytes, state_.blocks_of(offset, bytes));
+  return &part;
+}
+
+}  // namespace ebb

@@ -1,0 +1,60 @@
+// MappedFiles: whole blocks of addresses for files that the program has mapped. Their content is in the file until it
+// is touched; what the program writes is its own, and goes to flash. They take no place beside the file until then.
+//
+// To a policy a mapping is not one allocation but as many as launches have used parts of it: the tensors of a
+// checkpoint. What is used for the first time becomes a part, with a lasting serial number (plan/policy.h).
+//
+// Owned by Core, under the runtime's lock. map() and part_of() allocate, and belong to the program's threads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "core/budget.h"
+#include "core/state.h"
+#include "ebb/status.h"
+#include "port/file_place.h"
+
+namespace ebb {
+
+class MappedFiles {
+ public:
+  MappedFiles(CoreState& state, Budget& budget) : state_(state), budget_(budget) {}
+
+  // `bytes` of a file from `offset` on. `first`: the offset in the space where they are. kNoMemory: no addresses, or no
+  // memory for the tables, for so much; kBusy: try again.
+  Status map(std::int32_t file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t& first);
+  // The program gives up some blocks of a mapping, each at most once; the last one ends it.
+  void unmap(BlockRange blocks);
+  // The blocks of the mapping that the byte lies in; none if it lies in none.
+  BlockRange find(std::uint64_t offset) const;
+  std::uint64_t count() const { return mappings_.size(); }
+
+  // What these bytes are to the policy; none if they lie in no mapping.
+  struct Part {
+    std::uint64_t serial = 0;
+    std::uint64_t bytes = 0;
+  };
+  const Part* part_of(std::uint64_t offset, std::uint64_t bytes);
+
+ private:
+  struct Mapping {
+    std::uint64_t heap_offset = 0;
+    std::uint64_t serial = 0;  // of all of it
+    BlockRange blocks;
+    std::uint32_t mapped = 0;                                       // of blocks
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Part> parts;  // by offset in the space, and bytes
+  };
+  const Mapping* mapping_at(std::uint64_t offset) const;
+  Mapping* mapping_at(std::uint64_t offset) {
+    return const_cast<Mapping*>(static_cast<const MappedFiles*>(this)->mapping_at(offset));
+  }
+
+  CoreState& state_;
+  Budget& budget_;
+  std::map<std::uint64_t, Mapping> mappings_;  // by offset of the first block
+  std::uint64_t serial_ = kLastingSerials;
+};
+
+}  // namespace ebb

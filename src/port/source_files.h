@@ -1,0 +1,51 @@
+// SourceFiles: the port to files that the program maps: opened once more, to be read past the page cache where that can
+// be. A file has one number as long as it is open, however often it is opened; requests of RawFlash name it.
+//
+// Threads: open() and close() any, under the runtime's lock; serve() before and after all others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ebb/status.h"
+#include "port/file_place.h"
+
+namespace ebb {
+
+struct SourceFile {
+  std::int32_t file = FilePlace::kNoFile;
+  std::uint64_t bytes = 0;
+};
+
+// What serves the mappings that the program makes by itself, with mmap(). Any thread.
+class FileMapper {
+ public:
+  // Null: it is left to the kernel.
+  virtual std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  // False: it is no mapping of a file.
+  virtual bool unmap_for_program(std::span<std::byte> memory) noexcept = 0;
+
+ protected:
+  ~FileMapper() = default;
+};
+
+class SourceFiles {
+ public:
+  virtual ~SourceFiles() = default;
+
+  // kInvalid with the reason: no regular file that can be read; kBusy: somebody has it open for writing, and what is in
+  // it is still to change. By a descriptor it is the same file, whatever has become of its name.
+  virtual Status open(const std::string& path, SourceFile& source, std::string& reason) = 0;
+  virtual Status open(int descriptor, SourceFile& source, std::string& reason) = 0;
+  virtual void close(std::int32_t file) = 0;
+  // For messages; never allocates.
+  virtual const char* name(std::int32_t file) const = 0;
+
+  // The program's own mappings go to `mapper` from now on, or, null, to the kernel again. False: its calls cannot be
+  // seen here.
+  virtual bool serve(FileMapper* mapper) = 0;
+};
+
+}  // namespace ebb
