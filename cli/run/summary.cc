@@ -7,13 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
@@ -22,38 +20,6 @@
 
 namespace ebb::cli {
 namespace {
-
-using Field = std::pair<const char*, std::uint64_t Stats::*>;
-
-constexpr std::array<Field, 28> kFields{{{"budget_bytes", &Stats::budget_bytes},
-                                         {"resident_bytes", &Stats::resident_bytes},
-                                         {"peak_resident_bytes", &Stats::peak_resident_bytes},
-                                         {"small_bytes", &Stats::small_bytes},
-                                         {"live_bytes", &Stats::live_bytes},
-                                         {"peak_live_bytes", &Stats::peak_live_bytes},
-                                         {"flash_bytes", &Stats::flash_bytes},
-                                         {"flash_limit_bytes", &Stats::flash_limit_bytes},
-                                         {"fetched_bytes", &Stats::fetched_bytes},
-                                         {"evicted_bytes", &Stats::evicted_bytes},
-                                         {"clean_bytes", &Stats::clean_bytes},
-                                         {"prefetched_bytes", &Stats::prefetched_bytes},
-                                         {"wasted_bytes", &Stats::wasted_bytes},
-                                         {"launches", &Stats::launches},
-                                         {"faults", &Stats::faults},
-                                         {"rescues", &Stats::rescues},
-                                         {"allocations", &Stats::allocations},
-                                         {"reused", &Stats::reused},
-                                         {"cached_bytes", &Stats::cached_bytes},
-                                         {"cache_hits", &Stats::cache_hits},
-                                         {"cache_misses", &Stats::cache_misses},
-                                         {"cache_trims", &Stats::cache_trims},
-                                         {"io_errors", &Stats::io_errors},
-                                         {"corrupt_blocks", &Stats::corrupt_blocks},
-                                         {"deviations", &Stats::deviations},
-                                         {"guided", &Stats::guided},
-                                         {"stall_ns", &Stats::stall_ns},
-                                         {"steps", &Stats::steps}}};
-static_assert(kFields.size() * sizeof(std::uint64_t) == sizeof(Stats), "every counter appears in the summary");
 
 double stall_seconds(const RunAccount& account) { return static_cast<double>(account.stats.stall_ns) / 1e9; }
 
@@ -104,7 +70,7 @@ nlohmann::ordered_json summary_json(const RunAccount& account) {
   json["stall_seconds"] = stall_seconds(account);
   json["stall_share"] = stall_share(account);
   json["median_step_seconds"] = median(account.step_seconds);
-  for (const auto& [name, member] : kFields) json[name] = account.stats.*member;
+  for (const auto& [name, counter] : kStatsFields) json[name] = account.stats.*counter;
   json["step_seconds"] = account.step_seconds;
   return json;
 }

@@ -1,6 +1,7 @@
 // Stats: one consistent reading of a Runtime's counters. Bytes and nanoseconds, cumulative unless said otherwise.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace ebb {
@@ -39,5 +40,42 @@ struct Stats {
   std::uint64_t stall_ns = 0;  // wall time in which at least one thread of the program waited for us
   std::uint64_t steps = 0;
 };
+
+// Every counter by its name, as the summary of a run and Python's stats() have them.
+struct StatsField {
+  const char* name;
+  std::uint64_t Stats::*counter;
+};
+inline constexpr std::array<StatsField, 28> kStatsFields{{
+    {"budget_bytes", &Stats::budget_bytes},
+    {"resident_bytes", &Stats::resident_bytes},
+    {"peak_resident_bytes", &Stats::peak_resident_bytes},
+    {"small_bytes", &Stats::small_bytes},
+    {"live_bytes", &Stats::live_bytes},
+    {"peak_live_bytes", &Stats::peak_live_bytes},
+    {"flash_bytes", &Stats::flash_bytes},
+    {"flash_limit_bytes", &Stats::flash_limit_bytes},
+    {"fetched_bytes", &Stats::fetched_bytes},
+    {"evicted_bytes", &Stats::evicted_bytes},
+    {"clean_bytes", &Stats::clean_bytes},
+    {"prefetched_bytes", &Stats::prefetched_bytes},
+    {"wasted_bytes", &Stats::wasted_bytes},
+    {"launches", &Stats::launches},
+    {"faults", &Stats::faults},
+    {"rescues", &Stats::rescues},
+    {"allocations", &Stats::allocations},
+    {"reused", &Stats::reused},
+    {"cached_bytes", &Stats::cached_bytes},
+    {"cache_hits", &Stats::cache_hits},
+    {"cache_misses", &Stats::cache_misses},
+    {"cache_trims", &Stats::cache_trims},
+    {"io_errors", &Stats::io_errors},
+    {"corrupt_blocks", &Stats::corrupt_blocks},
+    {"deviations", &Stats::deviations},
+    {"guided", &Stats::guided},
+    {"stall_ns", &Stats::stall_ns},
+    {"steps", &Stats::steps},
+}};
+static_assert(kStatsFields.size() * sizeof(std::uint64_t) == sizeof(Stats), "every counter has its name");
 
 }  // namespace ebb

@@ -351,7 +351,7 @@ void ManagedRuntime::write_recording() noexcept {
     trace.origin = origin();
     write_trace(trace, options_.record);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "ebbtide: the trace cannot be written: %s\n", error.what());
+    std::fprintf(stderr, "ebb: the trace cannot be written: %s\n", error.what());
     recorder_ = nullptr;
   }
 }

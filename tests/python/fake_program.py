@@ -12,7 +12,7 @@ import textwrap
 
 from ebb_program import EBB, ROOT
 
-HOOK = ROOT / "python/ebbtide/hook/sitecustomize.py"
+HOOK = ROOT / "python/ebbtide/hook"
 TIMEOUT_S = 60
 
 # The statistics page as include/ebb says it is; the fields of Stats are taken from the header itself.
@@ -52,8 +52,7 @@ def _enable_from_environment():
 def make_box(tmp_path):
     """A directory with a fake torch and ebbtide, its own TMPDIR, and a clean environment that uses them."""
     package = tmp_path / "python/ebbtide"
-    (package / "hook").mkdir(parents=True)
-    shutil.copy(HOOK, package / "hook/sitecustomize.py")
+    shutil.copytree(HOOK, package / "hook", ignore=shutil.ignore_patterns("__pycache__"))
     (package / "__init__.py").write_text(FAKE_EBBTIDE)
     (tmp_path / "site").mkdir()
     (tmp_path / "site/torch.py").write_text(FAKE_TORCH)

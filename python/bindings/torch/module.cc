@@ -57,36 +57,7 @@ void disable() {
 py::dict stats() {
   const Stats s = runtime().stats();
   py::dict d;
-#define EBB_FIELD(field) d[#field] = s.field
-  EBB_FIELD(budget_bytes);
-  EBB_FIELD(resident_bytes);
-  EBB_FIELD(peak_resident_bytes);
-  EBB_FIELD(small_bytes);
-  EBB_FIELD(live_bytes);
-  EBB_FIELD(peak_live_bytes);
-  EBB_FIELD(flash_bytes);
-  EBB_FIELD(flash_limit_bytes);
-  EBB_FIELD(fetched_bytes);
-  EBB_FIELD(evicted_bytes);
-  EBB_FIELD(clean_bytes);
-  EBB_FIELD(prefetched_bytes);
-  EBB_FIELD(wasted_bytes);
-  EBB_FIELD(launches);
-  EBB_FIELD(faults);
-  EBB_FIELD(rescues);
-  EBB_FIELD(allocations);
-  EBB_FIELD(reused);
-  EBB_FIELD(cached_bytes);
-  EBB_FIELD(cache_hits);
-  EBB_FIELD(cache_misses);
-  EBB_FIELD(cache_trims);
-  EBB_FIELD(io_errors);
-  EBB_FIELD(corrupt_blocks);
-  EBB_FIELD(deviations);
-  EBB_FIELD(guided);
-  EBB_FIELD(stall_ns);
-  EBB_FIELD(steps);
-#undef EBB_FIELD
+  for (const auto& [name, counter] : kStatsFields) d[name] = s.*counter;
   d["policy"] = runtime().policy();
   d["description"] = runtime().description();
   d["step_seconds"] = runtime().step_seconds();

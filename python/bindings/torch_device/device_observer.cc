@@ -157,12 +157,6 @@ void install_device_observer() {
                                        .scopes({at::RecordScope::FUNCTION}));
 }
 
-void remove_device_observer() {
-  if (g_handle == at::INVALID_CALLBACK_HANDLE) return;
-  at::removeCallback(g_handle);
-  g_handle = at::INVALID_CALLBACK_HANDLE;
-}
-
 std::uint64_t begin_launch(const std::vector<at::Tensor>& tensors, const std::string& name) {
   if (managed_device() == nullptr) throw Error(Status::kInvalid, "no device's memory is managed in this process");
   const ManagedDevice& device = *managed_device();

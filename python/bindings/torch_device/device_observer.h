@@ -18,7 +18,6 @@
 namespace ebb::torch_adapter {
 
 void install_device_observer();
-void remove_device_observer();
 
 // For kernels that are no operators, such as Triton's: what they use stays until end_launch(). Throws Error.
 std::uint64_t begin_launch(const std::vector<at::Tensor>& tensors, const std::string& name);

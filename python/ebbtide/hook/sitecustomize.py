@@ -93,58 +93,20 @@ def _unloadable(error):
     ) % ((sys.executable,) + tuple(sys.version_info[:3]) + (version, error, sys.executable))
 
 
-class _WatchingLoader(object):
-    """Stands in for torch's loader until torch has been executed, and then leaves no trace of itself."""
+def _watch():
+    """Waits for torch by a copy of imports.py of our own: the program finds nothing new among its modules."""
+    from importlib.util import module_from_spec, spec_from_file_location
 
-    def __init__(self, finder, loader):
-        self._finder = finder
-        self._loader = loader
-
-    def __getattr__(self, name):
-        return getattr(self._loader, name)
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._finder.retire()
-        _enable()
-
-
-class _TorchFinder(object):
-    """Finds `torch` as the finders after it do, but with a loader that reports when the import is complete."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec = find(name, path, target)
-            if spec is None:
-                continue
-            if hasattr(spec.loader, "exec_module"):
-                spec.loader = _WatchingLoader(self, spec.loader)
-            return spec
-        return None
-
-    def retire(self):
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+    spec = spec_from_file_location("imports", os.path.join(_OWN_DIRECTORY, "imports.py"))
+    imports = module_from_spec(spec)
+    spec.loader.exec_module(imports)
+    imports.when_imported("torch", lambda torch: _enable())
 
 
 def _install():
     sys.path[:] = [entry for entry in sys.path if not _is_own(entry)]
-    if not os.environ.get("EBB_CLAIM"):
-        return
-    if "torch" in sys.modules:  # a .pth file may have imported it already
-        _enable()
-    else:
-        sys.meta_path.insert(0, _TorchFinder())
+    if os.environ.get("EBB_CLAIM"):
+        _watch()  # enables at once if a .pth file has imported torch already
 
 
 def _is_own(entry):

@@ -12,7 +12,7 @@ import functools
 import torch
 
 from .. import _C, Error
-from . import imports
+from ..hook import imports
 
 # Of GPU memory, what operators on lists of tensors (foreach, fused optimizers) may touch at once.
 SHARE = 4

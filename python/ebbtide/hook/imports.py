@@ -1,17 +1,18 @@
-"""when_imported(): something to do with a module as soon as the program has imported it, if it ever does."""
+"""when_imported(): something to do with a module as soon as the program has imported it, if it ever does.
 
-from __future__ import annotations
+The module keeps its own loader, and once nothing is waited for any more, Python's import system is as it was. Kept free
+of syntax that old interpreters reject, like the start-up hook beside it, which uses it.
+"""
 
-import importlib.abc
 import sys
 
-_waiting: dict = {}  # by name of the module, what to call with it
+_waiting = {}  # by name of the module, what to call with it
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader(object):
     """A module's own loader, and then what waits for it."""
 
-    def __init__(self, loader, name: str):
+    def __init__(self, loader, name):
         self._loader = loader
         self._name = name
 
@@ -24,15 +25,20 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        for callback in _waiting.pop(self._name, ()):
+        callbacks = _waiting.pop(self._name, ())
+        if not _waiting and _finder in sys.meta_path:
+            sys.meta_path.remove(_finder)
+        for callback in callbacks:
             callback(module)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder(object):
+    """Finds what is waited for as the finders after it do, but with a loader that tells when the import is complete."""
+
     def find_spec(self, name, path=None, target=None):
         if name not in _waiting:
             return None
-        for finder in sys.meta_path:
+        for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if finder is not self and find is not None else None
             if spec is not None:
@@ -45,7 +51,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 _finder = _Finder()
 
 
-def when_imported(name: str, callback) -> None:
+def when_imported(name, callback):
     if name in sys.modules:
         callback(sys.modules[name])
         return
