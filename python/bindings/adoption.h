@@ -1,4 +1,5 @@
-// adopt, release and discard for Python, the same in both extensions (ebbtide._C and ebbtide._array).
+// adopt, release, discard, map_file and unmap_file for Python, the same in both extensions (ebbtide._C and
+// ebbtide._array).
 //
 // They speak of addresses: ebbtide/_adoption.py finds out those of arrays, and how long they live. Called without the
 // GIL, because another thread's touch may need it.
@@ -10,13 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "ebb/runtime.h"
 
 namespace ebb::python {
 
-/** Adds the three functions to `m`. `runtime` gives the extension's runtime, or throws if there is none. */
+/** Adds the five functions to `m`. `runtime` gives the extension's runtime, or throws if there is none. */
 inline void bind_adoption(pybind11::module_& m, Runtime& (*runtime)()) {
   using Release = pybind11::call_guard<pybind11::gil_scoped_release>;
   static constexpr auto kSpan = [](std::uintptr_t address, std::size_t bytes) {
@@ -37,6 +39,16 @@ inline void bind_adoption(pybind11::module_& m, Runtime& (*runtime)()) {
       "discard",
       [runtime](std::uintptr_t address, std::size_t bytes) { return runtime().discard(kSpan(address, bytes)); },
       Release());
+  m.def(
+      "map_file",
+      [runtime](const std::string& path, std::uint64_t offset, std::uint64_t bytes) {
+        const std::span<std::byte> mapped = runtime().map_file(path, offset, bytes);
+        return std::pair(reinterpret_cast<std::uintptr_t>(mapped.data()), mapped.size());
+      },
+      Release());
+  m.def(
+      "unmap_file",
+      [runtime](std::uintptr_t address, std::size_t bytes) { runtime().unmap_file(kSpan(address, bytes)); }, Release());
 }
 
 }  // namespace ebb::python

@@ -10,6 +10,7 @@ works with every operator, because memory that is absent when it is touched is f
     disable()  new tensors are ordinary again; those that exist stay managed, wherever they are, until they are freed
     stats()    a dict of counters, in bytes and nanoseconds, and the seconds of every step
     adopt()    brings memory that exists already, such as a NumPy array, under the budget in place; release() ends it
+    map_file()  a file as memory, read as it is touched
     step()     marks the end of an iteration; optimizers of torch.optim do it by themselves
     launch()   around kernels on GPU tensors that are neither operators nor Triton's
 """
@@ -20,14 +21,14 @@ import importlib
 import sys
 import typing
 
-from . import _adoption
+from . import _adoption, _files
 from ._adoption import Adopted
 
 if typing.TYPE_CHECKING:
     from .torch import disable, enable, enabled, launch, manages, stats, step
 
-__all__ = ["Adopted", "Error", "adopt", "disable", "enable", "enabled", "launch", "manages", "release", "stats",
-           "step"]
+__all__ = ["Adopted", "Error", "adopt", "disable", "enable", "enabled", "launch", "manages", "map_file", "release",
+           "stats", "step"]
 
 
 class Error(RuntimeError):
@@ -62,6 +63,18 @@ def adopt(array) -> Adopted:
     Raises Error where the memory cannot be adopted: shared, of a file, read-only, locked, adopted already.
     """
     return _adoption.adopt(array, _adopting_module(), Error)
+
+
+def map_file(path, offset: int = 0, nbytes: int = 0) -> memoryview:
+    """A file, or `nbytes` of it from `offset` on (a multiple of 4096; 0: all from there), as memory that may be written.
+
+    It is read from the disk as it is touched, or as operators announce it, and counts in the budget while it is in
+    memory; it leaves without a write. What is written to it is the program's own: the file stays as it is. For
+    `torch.frombuffer` and `numpy.frombuffer`. The file is unmapped with the last view of it.
+
+    Raises Error where the file cannot be mapped: missing, open for writing, shorter than that.
+    """
+    return _files.map_file(path, offset, nbytes, _adopting_module())
 
 
 def release(array) -> None:

@@ -30,6 +30,7 @@ class FileExtents {
   const Digest& digest_of(ExtentIndex extent) const { return at(extent).digest; }
   void set_digest(ExtentIndex extent, const Digest& digest);
 
+  std::uint32_t size() const { return static_cast<std::uint32_t>(extents_.size()); }  // of the table
   std::uint32_t used() const { return static_cast<std::uint32_t>(extents_.size() - free_.size()); }
   bool uses(std::int32_t file) const;
   // A file of which nothing is in use any more; FilePlace::kNoFile if there is none.

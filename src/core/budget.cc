@@ -37,6 +37,11 @@ bool Budget::has_places(std::uint64_t blocks, std::uint64_t unused) const {
   return state_.live_blocks + blocks + 2 <= std::uint64_t{frames} + extents_limit_ + config.host_extents;
 }
 
+bool Budget::prepare(std::uint64_t more) {
+  apply(state_.config.tables_in_budget ? more * (kTableBytesEach + state_.config.cache_bytes_a_block) : 0);
+  return !over();
+}
+
 void Budget::tables_grew(bool now) {
   const std::uint64_t tables = table_bytes();
   if (now || tables + kTableSlackBytes / 2 > tables_applied_ || tables + 2 * kTableSlackBytes < tables_applied_)
@@ -76,7 +81,7 @@ std::uint64_t Budget::table_bytes() const {
   const std::uint64_t used = state_.small_heap.frontier() + state_.large_heap.frontier() - config.space_bytes() / 4;
   const std::uint64_t blocks = used / config.block_bytes;
   return kFixedBytes + cache_bytes_ + blocks * config.cache_bytes_a_block +
-         (blocks + state_.extents.capacity()) * kTableBytesEach;
+         (blocks + state_.extents.capacity() + state_.extents.files().size()) * kTableBytesEach;
 }
 
 std::uint32_t Budget::frames_beside(std::uint64_t tables) const {
@@ -87,8 +92,8 @@ std::uint32_t Budget::frames_beside(std::uint64_t tables) const {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, std::min(FramePool::kFramesMin, most), most));
 }
 
-void Budget::apply() {
-  tables_applied_ = table_bytes() + table_slack();
+void Budget::apply(std::uint64_t to_come) {
+  tables_applied_ = table_bytes() + table_slack() + to_come;
   state_.frames.set_limit(frames_beside(tables_applied_));
   state_.policy.budget(state_.config.block_bytes, state_.frames.limit());
 }

@@ -13,10 +13,10 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
   const std::uint64_t count = (bytes + unit - 1) / unit;
   // One block more than asked for: some part of the range then has whole blocks enough.
   if (bytes == 0 || count + 1 > state_.table.size()) return Status::kNoMemory;
-  if (!budget_.has_places(0, count + 2)) return Status::kNoMemory;
+  if (!budget_.has_places(0, 2 * count + 2)) return Status::kNoMemory;
+  if (!budget_.prepare(2 * count + 2)) return Status::kBusy;
   const auto range = state_.large_heap.allocate((count + 1) * unit, ++state_.serial);
   if (!range) return Status::kNoMemory;
-  budget_.tables_grew(true);
   const BlockRange blocks{state_.whole_blocks_of(range->offset, range->bytes).first, static_cast<std::uint32_t>(count)};
   if (const Status status = state_.engine.vacate(blocks); status != Status::kOk) {
     static_cast<void>(state_.large_heap.free(range->offset));
@@ -27,6 +27,7 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next(), done += unit) {
     state_.engine.map(i, {file, offset + done, static_cast<std::uint32_t>(std::min(unit, bytes - done))});
   }
+  budget_.tables_grew(true);
   state_.stamp(blocks);
   ++state_.allocations;
   state_.note_peak();

@@ -23,7 +23,7 @@ class MappedFiles {
   MappedFiles(CoreState& state, Budget& budget) : state_(state), budget_(budget) {}
 
   // `bytes` of a file from `offset` on. `first`: the offset in the space where they are. kNoMemory: no addresses, or no
-  // memory for the tables, for so much; kBusy: try again.
+  // memory for the tables, for so much; kBusy: something has to leave first, or is pinned; try again.
   Status map(std::int32_t file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t& first);
   // The program gives up some blocks of a mapping, each at most once; the last one ends it.
   void unmap(BlockRange blocks);

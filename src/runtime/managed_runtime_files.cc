@@ -49,8 +49,12 @@ std::byte* ManagedRuntime::map(Lock& lock, const SourceFile& source, std::uint64
     tell_core();
     status = core_.files().map(source.file, offset, bytes, first);
     if (status != Status::kBusy) break;
+    pump();
+    after_change();
     changed_.wait_for(lock, kTurn);
   }
+  pump();
+  after_change();
   if (status == Status::kOk) return base_ + first;
   close_if_unused(source.file);
   return nullptr;

@@ -78,6 +78,7 @@ PYBIND11_MODULE(_C, m) {
   py::class_<Options>(m, "Options")
       .def(py::init<>())
       .def_static("from_environment", &options_from_environment)
+      .def_readwrite("map_files", &Options::map_files)
       .def("set_flash", [](Options& options, const std::string& text) { parse_flash(text, options); })
       .def_readwrite("memory", &Options::memory)
       .def_readwrite("policy", &Options::policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 from .. import Error
 
@@ -83,6 +84,7 @@ def _enable(given: dict, device_type: str = "cuda") -> None:
 def _options_with(memory, flash, policy, block, managed_min, device_memory, device) -> _C.Options:
     """The options of the environment, with those that are given in their place."""
     options = _C.Options.from_environment()
+    options.map_files = options.map_files or "EBB_MAP_FILES" not in os.environ
     if memory is not None:
         options.memory = _size(memory, "memory")
         if options.memory == 0:

@@ -26,7 +26,7 @@ sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "programs")
 # What the first step of a training would import, too.
 PRELOADED = ("torch", "torch._dynamo", "torchvision", "transformers.models.gpt2.modeling_gpt2",
              "transformers.models.bert.modeling_bert", "transformers.models.vit.modeling_vit", "workloads", "scenarios",
-             "device_workloads", "device_scenarios", "hostile_workloads")
+             "device_workloads", "device_scenarios", "hostile_workloads", "scenarios_files")
 
 
 def emit(**record):
