@@ -12,3 +12,10 @@ target_link_libraries(ebb_calls PRIVATE ebb_flags ${CMAKE_DL_LIBS})
 target_link_options(ebb_calls PRIVATE -Wl,--as-needed -Wl,-z,defs) # the compiler's own libraries only if needed
 set_target_properties(ebb_calls PROPERTIES EXPORT_NAME calls
                                            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/calls)
+
+# libebb_host.so, which libebb_calls.so loads into programs that have no runtime of their own.
+if(NOT EBB_SANITIZE)
+  add_library(ebb_host SHARED ${CMAKE_SOURCE_DIR}/src/host/host.cc)
+  target_link_libraries(ebb_host PRIVATE ebb ebb_flags)
+  set_target_properties(ebb_host PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/calls)
+endif()

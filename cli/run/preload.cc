@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "python_package.h"
 
@@ -22,6 +23,13 @@ std::string calls_library() {
     if (!path.empty() && nameable && ::access(path.c_str(), R_OK) == 0) return path;
   }
   return {};
+}
+
+std::string host_library(const std::string& calls) {
+  const char* const map_files = std::getenv("EBB_MAP_FILES");
+  const std::string path = (std::filesystem::path(calls).parent_path() / "libebb_host.so").string();
+  const bool wanted = map_files == nullptr || std::string_view(map_files) != "0";
+  return wanted && ::access(path.c_str(), R_OK) == 0 ? path : std::string();
 }
 
 std::string preload_with(const std::string& library) {

@@ -250,6 +250,7 @@ int run_program(const RunArguments& arguments) {
   variables.emplace_back("PYTHONPATH", python_path_with_hook(python_directory()));
   if (const std::string library = calls_library(); !library.empty()) {
     variables.emplace_back("LD_PRELOAD", preload_with(library));
+    if (const std::string host = host_library(library); !host.empty()) variables.emplace_back("EBB_HOST", host);
   }
   std::optional<SummaryFile> file;
   if (!arguments.summary.empty()) file.emplace(arguments.summary);

@@ -44,8 +44,8 @@ std::string exit_text(const ChildOutcome& outcome) {
 const char* unmanaged_reason(const RunAccount& account) {
   return account.imported_torch
              ? "no memory was managed: torch was imported, but Ebbtide did not start in that process"
-             : "no memory was managed: the program never imported torch (or ran Python with -I, -E or -S, which skip "
-               "Ebbtide's hook)";
+             : "no memory was managed: the program never imported torch, nor mapped a file of 64 MiB or more (or ran "
+               "Python with -I, -E or -S, which skip Ebbtide's hook)";
 }
 
 [[noreturn]] void refuse(const std::string& path, Status status, const char* reason) {

@@ -1,7 +1,12 @@
 // See mapped.h.
 #include "calls/mapped.h"
 
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -9,6 +14,8 @@
 
 namespace ebb::calls {
 namespace {
+
+constexpr std::size_t kHostBytesMin = std::size_t{64} << 20;
 
 constinit Files g_files{};
 constinit std::atomic<const Files*> g_in_use{nullptr};
@@ -22,11 +29,28 @@ bool can_be_managed(int fd, int protection, int flags) {
          (kind == MAP_PRIVATE || (shared && (protection & PROT_WRITE) == 0));
 }
 
+// A program that has no runtime is given one with the first file that is worth it.
+void load_host(std::size_t bytes) {
+  static constinit std::atomic<bool> g_tried{false};
+  const char* const path = bytes < kHostBytesMin ? nullptr : ::getenv("EBB_HOST");
+  if (path == nullptr || g_tried.exchange(true)) return;
+  void* const library = ::dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+  void* const open = library == nullptr ? nullptr : ::dlsym(library, "ebb_host_open");
+  if (open != nullptr) return reinterpret_cast<void (*)()>(open)();
+  static constexpr char kText[] = "ebb: the files that this program maps are not managed: ";
+  const char* const why = ::dlerror();
+  ::syscall(SYS_write, STDERR_FILENO, kText, sizeof kText - 1);
+  if (why != nullptr) ::syscall(SYS_write, STDERR_FILENO, why, ::strlen(why));
+  ::syscall(SYS_write, STDERR_FILENO, "\n", 1);
+}
+
 }  // namespace
 
 void* map_file(int fd, std::size_t bytes, int protection, int flags, off_t offset) {
+  if (!can_be_managed(fd, protection, flags)) return nullptr;
+  if (g_in_use.load(std::memory_order_acquire) == nullptr) load_host(bytes);
   const Files* const files = g_in_use.load(std::memory_order_acquire);
-  if (files == nullptr || !can_be_managed(fd, protection, flags)) return nullptr;
+  if (files == nullptr) return nullptr;
   return files->map(files->context, fd, bytes, offset);
 }
 

@@ -22,6 +22,7 @@ void Engine::fetch_ahead(Tier below) {
     if (frames_.free() + frames_.room() > limits_.reserve) {
       if (ahead.overwritten) forsake(ahead.block);
       if (!serve(ahead.block, Urgency::kAhead)) return;
+      if (ahead.held) hold(ahead.block);
     } else if (frames_.free() + evicting_ > limits_.reserve + limits_.lane / 2 ||
                !evict_least(Urgency::kAhead, ahead.worth + 1)) {
       return;

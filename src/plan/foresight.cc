@@ -62,6 +62,30 @@ void Foresight::cover(BlockRange blocks) {
   cleanings_.cover(blocks_seen());
 }
 
+void Foresight::mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  Follower::mapped(allocation, bytes, blocks);
+  loop_.cover(blocks);
+}
+
+void Foresight::freed(std::uint64_t allocation) {
+  if (allocation >= kLastingSerials) loop_.uncover(blocks_of(allocation));
+  Follower::freed(allocation);
+}
+
+void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
+  Follower::budget(block_bytes, frames);
+  loop_.set_frames(frames);
+}
+
+void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
+  loop_.launched();
+  Follower::launched(op, touches);
+}
+
+void Foresight::touched(BlockIndex block, std::uint64_t stamp) {
+  if (loop_.touched(block, stamp) && loop_.active()) ++version_;
+}
+
 void Foresight::step() {
   rewind_.begin();
   Follower::step();
@@ -139,6 +163,7 @@ void Foresight::wake_up(Position position) {
 }
 
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
+  if (!following() && loop_.active()) return loop_.keep(index, block);
   const std::uint64_t worth = Follower::keep(index, block);
   if (!following() || index.value() >= away_until_.size()) return worth;
   const std::uint64_t until = away_until_[index.value()];
@@ -178,6 +203,7 @@ BlockIndex Foresight::clean(const PageTable& table, Tier below, std::uint64_t pi
 }
 
 Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
+  if (!following() && loop_.active()) return loop_.next(table);
   if (!following()) {
     Ahead next = rewind_.next(table, recording(), [&](const Recording::Use& use) {
       return use.of(blocks_of(recording().reference(use.reference).serial));

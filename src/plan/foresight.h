@@ -5,7 +5,7 @@
 // from the event that the plan names, in the order of need. What left without a plan, because the program did something
 // else, comes back in the order of its next use, as far ahead as everything that is used or made until then fits in
 // memory together. Without an iteration to follow this is `window`, which goes on to fetch what a backward pass needs
-// next (planner/rewind.h).
+// next (planner/rewind.h), or where nothing is announced, what a loop over mapped files does (planner/touch_loop.h).
 //
 // The queues hold room for all entries before ahead() and behind() take from them, which never allocate.
 #pragma once
@@ -17,6 +17,7 @@
 #include "plan/follower.h"
 #include "plan/planner/planner.h"
 #include "plan/planner/rewind.h"
+#include "plan/planner/touch_loop.h"
 
 namespace ebb {
 
@@ -24,6 +25,11 @@ class Foresight final : public Follower {
  public:
   std::string_view name() const override { return "foresight"; }
 
+  void mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
+  void freed(std::uint64_t allocation) override;
+  void launched(std::uint64_t op, std::span<const Touch> touches) override;
+  void touched(BlockIndex block, std::uint64_t stamp) override;
+  void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
   void step() override;
   // What is to leave by plan is worth less than anything else.
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
@@ -71,7 +77,8 @@ class Foresight final : public Follower {
   std::vector<Tier> destination_;                            // by block
   std::uint64_t version_ = 0;
   CleaningQueue cleanings_;
-  Rewind rewind_;  // while there is nothing to follow
+  Rewind rewind_;   // while there is nothing to follow
+  TouchLoop loop_;  // where nothing is announced
 
   // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
   // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the

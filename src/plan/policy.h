@@ -62,6 +62,8 @@ class Policy {
   virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}
   // From the start of the launch announced last to now the program ran for this long, without the time that it waited.
   virtual void ran(std::uint64_t /*ns*/) {}
+  // A block that was absent, or held back, is touched. May run on the fault thread and never allocates.
+  virtual void touched(BlockIndex /*block*/, std::uint64_t /*stamp*/) {}
   virtual void step() {}
   // A block has come to be in memory. May run on the fault thread and never allocates.
   virtual void arrived(BlockIndex /*block*/) {}
@@ -80,6 +82,7 @@ class Policy {
     BlockIndex block;
     std::uint64_t worth = 0;
     bool overwritten = false;  // its content will be overwritten before anything reads it: memory will do
+    bool held = false;         // it stays out of reach when it has come, so that its touch is told of
     std::uint32_t spare = 0;   // only if so many frames are free: what is allocated next would take its own again
   };
   virtual Ahead ahead(const PageTable&, Tier /*below*/) { return {}; }

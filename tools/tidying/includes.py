@@ -38,6 +38,7 @@ ALLOWED = {
     "drivers/opencl": {"base", "port", "facade", "drivers/linux"},
     "sim": PARTS | {"core", "rivals"},
     "array": {"facade", "base"},
+    "host": {"facade"},
     "python": {"facade"},
     "cli": {"facade", "port", "drivers", "sim", "plan", "rivals", "trace", "bound", "base"},
     "tests": EVERYTHING,

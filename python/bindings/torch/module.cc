@@ -1,6 +1,7 @@
 // The Python module ebbtide._C: the runtime of this process, and the functions that ebbtide/torch offers.
 //
 // The runtime is never closed: its threads serve touches until the process ends, also those of static destructors.
+#include <dlfcn.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -31,8 +32,16 @@ Runtime& runtime() {
   return **g_runtime;
 }
 
+// That of a process which mapped large files before it asked for one (src/host), or null.
+std::shared_ptr<Runtime>* host_runtime() {
+  using Host = std::shared_ptr<Runtime>* (*)();
+  const auto host = reinterpret_cast<Host>(::dlsym(RTLD_DEFAULT, "ebb_host_runtime"));
+  return host == nullptr ? nullptr : host();
+}
+
 // Tensors of the CPU; or with Options::device_memory, those of the device of this type that Options::device says.
 void enable(const Options& options, const std::string& device_type) {
+  if (g_runtime == nullptr) g_runtime = host_runtime();
   if (g_runtime == nullptr) g_runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
   if (auto* const device = dynamic_cast<DeviceRuntime*>(g_runtime->get()); device != nullptr) {
     set_managed_device(*device, c10::Device(device_type + ":" + std::to_string(options.device)));

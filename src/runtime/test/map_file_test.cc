@@ -126,6 +126,24 @@ TEST_P(MapFileTest, LaunchesFindTheirPartsOfAFile) {
   EXPECT_EQ(runtime_->stats().evicted_bytes, 0u);
 }
 
+// A third of it stays, where recency would keep nothing until it is needed again.
+TEST_P(MapFileTest, ALoopThatIsNotAnnouncedKeepsWhatFits) {
+  const NoiseFile file;
+  const std::span<std::byte> mapped = runtime_->map_file(file.path());
+  std::vector<std::uint64_t> fetched;
+  for (int pass = 0; pass < 6; ++pass) {
+    const std::uint64_t before = runtime_->stats().fetched_bytes;
+    for (std::uint64_t at = 0; at < kBytes; at += kBlock) {
+      const std::uint64_t bytes = std::min(kBlock, kBytes - at);
+      ASSERT_TRUE(same(mapped.subspan(at, bytes), file.content().subspan(at, bytes)));
+      ::usleep(100);  // something is done with it
+    }
+    fetched.push_back(runtime_->stats().fetched_bytes - before);
+  }
+  const std::uint64_t kept = kBudget - 1 * kMiB;  // tables, and blocks on their way
+  EXPECT_LT(fetched.back(), kBytes - kept / 2) << "of " << kBytes << ", and in the first pass " << fetched.front();
+}
+
 TEST_P(MapFileTest, WhatTheProgramWritesIsItsOwn) {
   const NoiseFile file;
   std::vector<std::byte> expected(file.content().begin(), file.content().end());

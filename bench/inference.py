@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Generation from a checkpoint larger than memory: Ebbtide beside what one would use without it, in one table.
+
+    bench/inference.py                     a half, a third, a quarter and an eighth of a checkpoint of 2.1 GiB
+    bench/inference.py --shares 3 --rounds 5
+
+Contenders: stock PyTorch with all memory; the same, in a memory cgroup, where transformers maps the checkpoint and the
+kernel reads it again and again; Accelerate's offloading to disk; `ebb run`. All but the first are in a cgroup of the
+budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is dropped from the page cache
+before each. Reported are medians of all tokens from the third on. `bound`: no schedule is faster than the disk, as
+measured between the turns, brings what does not fit in the budget, nor than the processors compute with all memory.
+"""
+
+import argparse
+import datetime
+import mmap
+import os
+import pathlib
+import shutil
+import statistics
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "training"))
+
+import children  # noqa: E402
+from children import ChildError, MemoryCgroup, flash_directory, format_size  # noqa: E402
+from machine import describe_machine  # noqa: E402
+from output import report  # noqa: E402
+
+MIB = 2**20
+BESIDE = 700 * MIB
+WARM_UP_TOKENS = 2
+TIMEOUT_S = 1800
+LAYERS, QUICK_LAYERS = 22, 4
+
+
+def drop_from_cache(folder):
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def disk_bytes_a_second(path, threads=4, piece=2 * MIB):
+    """What the disk gives to several readers at once, past the page cache."""
+    size = path.stat().st_size
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+
+    def read(first):
+        buffer = mmap.mmap(-1, piece)
+        for offset in range(first * piece, size - piece, threads * piece):
+            os.preadv(descriptor, [buffer], offset)
+
+    started = time.perf_counter()
+    readers = [threading.Thread(target=read, args=(first,)) for first in range(threads)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    os.close(descriptor)
+    return size / (time.perf_counter() - started)
+
+
+class Generation:
+    def __init__(self, arguments, folder):
+        self.arguments, self.folder = arguments, folder
+        self.script = [sys.executable, HERE / "inference" / "generate.py"]
+        self.environment = children.environment({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"})
+
+    def make(self):
+        layers = QUICK_LAYERS if self.arguments.quick else LAYERS
+        children.run([*self.script, "make", self.folder, layers], env=self.environment, timeout=TIMEOUT_S).check()
+        return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
+
+    def turn(self, kind, budget=None):
+        """One run of a contender: what the child printed, the cgroup's peak, and the summary of `ebb run`."""
+        drop_from_cache(self.folder)
+        words = [*self.script, "offload" if kind == "Accelerate" else "run", self.folder, self.arguments.tokens]
+        options = {"env": self.environment, "timeout": TIMEOUT_S}
+        if budget is None:
+            return children.run(words, **options).check().records[-1], None, None
+        with MemoryCgroup(budget + BESIDE) as group:
+            summary = None
+            if kind == "Ebbtide":
+                child, summary = children.ebb_run(words, memory=budget, flash=self.arguments.flash, cgroup=group,
+                                                  **options)
+            else:
+                more = [budget] if kind == "Accelerate" else []
+                child = children.run([*words, *more], cgroup=group, **options).check()
+            return child.records[-1], group.peak_bytes(), summary
+
+
+def measure(generation, size, arguments):
+    kinds = ("mapped", "Accelerate", "Ebbtide")
+    shares = [{"share": share, "budget": size // share, **{kind: [] for kind in kinds}} for share in arguments.shares]
+    results = {"disk": [], "all": [], "shares": shares}
+    expected = None
+    shard = next(generation.folder.glob("*.safetensors"))
+    for _ in range(arguments.rounds):
+        record, _, _ = generation.turn("stock")
+        expected = expected or record
+        results["all"].append(record["seconds"])
+        for share in results["shares"]:
+            for kind in kinds:
+                results["disk"].append(disk_bytes_a_second(shard))
+                try:
+                    record, peak, summary = generation.turn(kind, share["budget"])
+                except ChildError as error:
+                    print(f"{kind} at 1/{share['share']}: {str(error).splitlines()[0]}", file=sys.stderr)
+                    continue
+                same = record["tokens"] == expected["tokens"] and record["logits"] == expected["logits"]
+                share[kind].append({"seconds": record["seconds"], "load": record["load"], "peak": peak, "same": same,
+                                    "written": summary and summary["evicted_bytes"]})
+    return results
+
+
+def steady(turns):
+    return statistics.median(seconds for turn in turns for seconds in turn[WARM_UP_TOKENS:])
+
+
+def table(results):
+    disk = statistics.median(results["disk"])
+    alone = steady(results["all"])
+    rows = [["memory", "all", "mapped", "Accelerate", "Ebbtide", "bound", "of bound", "x mapped", "x Accelerate",
+             "third token", "tokens and logits"]]
+    for share in results["shares"]:
+        bound = max(alone, (results["size"] - share["budget"]) / disk)
+        mine = steady([turn["seconds"] for turn in share["Ebbtide"]])
+        cells = [f"1/{share['share']}", f"{alone:.2f} s"]
+        for kind in ("mapped", "Accelerate"):
+            cells.append(f"{steady([turn['seconds'] for turn in share[kind]]):.2f} s" if share[kind] else "failed")
+        cells += [f"{mine:.2f} s", f"{bound:.2f} s", f"{100 * bound / mine:.0f} %"]
+        for kind in ("mapped", "Accelerate"):
+            cells.append(f"{steady([turn['seconds'] for turn in share[kind]]) / mine:.1f}" if share[kind] else "-")
+        cells.append(f"{statistics.median(turn['seconds'][WARM_UP_TOKENS] for turn in share['Ebbtide']):.2f} s")
+        cells.append("equal" if all(turn["same"] for turn in share["Ebbtide"]) else "NOT equal")
+        rows.append(cells)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--shares", default="2,3,4,8", help="of the checkpoint: 3 is a third (default 2,3,4,8)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of every contender (default 3)")
+    parser.add_argument("--tokens", type=int, default=12, help="tokens a turn, of which the first two do not count")
+    parser.add_argument("--flash", help="directory for the checkpoint and for flash")
+    parser.add_argument("--quick", action="store_true", help="a small model and one round, to see that it works")
+    parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
+    parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
+    arguments = parser.parse_args()
+    if not all(word.isdecimal() and int(word) > 0 for word in arguments.shares.split(",")):
+        parser.error(f"--shares {arguments.shares}: numbers, as 2,3,4,8")
+    arguments.shares = [int(word) for word in arguments.shares.split(",")]
+    if arguments.tokens <= WARM_UP_TOKENS:
+        parser.error(f"--tokens {arguments.tokens}: at least {WARM_UP_TOKENS + 1}")
+    if arguments.quick:
+        arguments.rounds = 1
+    arguments.flash = flash_directory(arguments.flash)
+    folder = pathlib.Path(arguments.flash) / f"ebb-checkpoint-{os.getpid()}"
+    try:
+        generation = Generation(arguments, folder)
+        size = generation.make()
+        results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "size": size,
+                   **measure(generation, size, arguments)}
+    except (ChildError, OSError) as error:
+        sys.exit(f"inference: {error}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    disk = statistics.median(results["disk"])
+    print(f"a checkpoint of {format_size(size)}; the disk gave {disk / 1e9:.2f} GB/s\n", file=sys.stderr)
+    report(results, table(results), "inference", arguments)
+    equal = all(turn["same"] for share in results["shares"] for turn in share["Ebbtide"])
+    return 0 if equal and all(share["Ebbtide"] for share in results["shares"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+// See touch_loop.h.
+#include "plan/planner/touch_loop.h"
+
+namespace ebb {
+
+void TouchLoop::cover(BlockRange blocks) {
+  if (blocks.end().value() > places_.size()) {
+    places_.resize(blocks.end().value(), kNone);
+    mapped_.resize(blocks.end().value(), false);
+  }
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) mapped_[i.value()] = true;
+  order_.reserve(places_.size());  // each at most once
+}
+
+void TouchLoop::uncover(BlockRange blocks) {
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) mapped_[i.value()] = false;
+  for (const BlockIndex block : order_) places_[block.value()] = kNone;
+  order_.clear();
+  at_ = told_at_ = score_ = 0;
+  around_ = false;
+}
+
+void TouchLoop::append(BlockIndex block) {
+  if (place_of(block) != kNone || block.value() >= mapped_.size() || !mapped_[block.value()]) return;
+  places_[block.value()] = size();
+  order_.push_back(block);
+}
+
+bool TouchLoop::touched(BlockIndex block, std::uint64_t stamp) {
+  now_ = std::max(now_, stamp);
+  quiet_ = std::min(quiet_ + 1, kQuiet);
+  if (block.value() >= mapped_.size() || !mapped_[block.value()]) return false;
+  const std::uint32_t place = place_of(block);
+  if (place == kNone) {
+    // What follows it may come with it, untouched.
+    at_ = size();
+    for (std::uint32_t i = 0; i < kRun; ++i) append(BlockIndex(block.value() + i));
+    return false;
+  }
+  const std::uint32_t ahead = ahead_of(place);
+  const bool behind = size() - ahead <= jitter();
+  if (!behind && ahead > std::max(frames_, kLoopMin)) {
+    score_ -= std::min(score_, kMiss);
+    at_ = told_at_ = place;
+    return true;
+  }
+  score_ = std::min(score_ + 1, kScoreMax);
+  if (behind) return false;
+  around_ = around_ || place < at_;
+  at_ = place;
+  if ((at_ + size() - told_at_) % size() <= frames_ / 64) return false;
+  told_at_ = at_;
+  return true;
+}
+
+std::uint64_t TouchLoop::keep(BlockIndex index, const Block& block) const {
+  const std::uint32_t place = place_of(index);
+  // Of what is in no loop, the time since its use counts as places.
+  if (place == kNone) return kMost - std::min(now_ - std::min(block.last_use, now_), kMost);
+  const std::uint32_t ahead = ahead_of(place);
+  const bool in_use = ahead == 0 || size() - ahead <= jitter();
+  return kMost - (in_use ? 0 : ahead);
+}
+
+Policy::Ahead TouchLoop::next(const PageTable& table) const {
+  const std::uint32_t reach = std::min(std::clamp(frames_ / 8, 4u, kReachMax), size() - 1);
+  for (std::uint32_t ahead = 1; ahead <= reach; ++ahead) {
+    const std::uint32_t place = (at_ + ahead) % size();
+    const BlockIndex block = order_[place];
+    if (table[block].state != BlockState::kOnFlash || table[block].queue != 0) continue;
+    Policy::Ahead next;
+    next.block = block;
+    next.worth = kMost - ahead;
+    next.held = place % 2 == 0;
+    return next;
+  }
+  return {};
+}
+
+}  // namespace ebb
