@@ -68,7 +68,7 @@ def adopt(array) -> Adopted:
 def map_file(path, offset: int = 0, nbytes: int = 0) -> memoryview:
     """A file, or `nbytes` of it from `offset` on (a multiple of 4096; 0: all from there), as writable memory.
 
-    It is read from the disk as it is touched, or announced by operators, and counts in the budget while it is in memory;
+    It is read from the disk as it is touched, or announced by operators, and counts in the budget while in memory;
     it leaves without a write. What is written to it is the program's own: the file stays as it is. For
     `torch.frombuffer` and `numpy.frombuffer`. The file is unmapped with the last view of it.
 

@@ -170,7 +170,9 @@ void Engine::fault(BlockIndex index) {
   if (block.state != BlockState::kOnFlash) return;
   for (std::uint32_t ahead = 1; ahead <= limits_.read_ahead && index.value() + ahead < table_.size(); ++ahead) {
     const BlockIndex next(index.value() + ahead);
-    if (table_[next].state == BlockState::kOnFlash && table_[next].queue == 0) wanted_.push(next);
+    if (table_[next].state != BlockState::kOnFlash || table_[next].queue != 0) continue;
+    table_[next].last_use = block.last_use;  // or it would be the first to leave again
+    wanted_.push(next);
   }
 }
 

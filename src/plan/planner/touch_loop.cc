@@ -48,6 +48,9 @@ bool TouchLoop::touched(BlockIndex block, std::uint64_t stamp) {
   if (behind) return false;
   around_ = around_ || place < at_;
   at_ = place;
+  // While it is gone through for the first time, the order is kept longer than what is fetched ahead.
+  const bool at_end = !around_ && at_ + kReachMax >= size() && score_ >= kSure;
+  for (std::uint32_t i = 0; at_end && i < kLongRun; ++i) append(BlockIndex(order_.back().value() + 1));
   if ((at_ + size() - told_at_) % size() <= frames_ / 64) return false;
   told_at_ = at_;
   return true;
@@ -63,7 +66,8 @@ std::uint64_t TouchLoop::keep(BlockIndex index, const Block& block) const {
 }
 
 Policy::Ahead TouchLoop::next(const PageTable& table) const {
-  const std::uint32_t reach = std::min(std::clamp(frames_ / 8, 4u, kReachMax), size() - 1);
+  const std::uint32_t most = around_ ? size() - 1 : size() - 1 - at_;
+  const std::uint32_t reach = std::min(std::clamp(frames_ / 8, 4u, kReachMax), most);
   for (std::uint32_t ahead = 1; ahead <= reach; ++ahead) {
     const std::uint32_t place = (at_ + ahead) % size();
     const BlockIndex block = order_[place];

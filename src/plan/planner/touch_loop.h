@@ -4,6 +4,8 @@
 // block is worth the more the sooner its turn comes, and the next absent ones come ahead. Every other one of those is
 // held back, so that its touch tells how far the program is.
 //
+// In the first pass the program is taken to go on as it has begun, through the file.
+//
 // Where touches are not the ones expected, or launches are announced, it is not active, and says nothing.
 //
 // Owned by a policy. cover() allocates; touched(), keep() and next() never do.
@@ -27,7 +29,7 @@ class TouchLoop {
   void launched() { quiet_ = 0; }
   // Returns whether blocks may have come to be worth less.
   bool touched(BlockIndex block, std::uint64_t stamp);
-  bool active() const { return around_ && score_ >= kSure && quiet_ >= kQuiet && order_.size() >= kLoopMin; }
+  bool active() const { return score_ >= kSure && quiet_ >= kQuiet && order_.size() >= kLoopMin; }
 
   std::uint64_t keep(BlockIndex index, const Block& block) const;
   Policy::Ahead next(const PageTable& table) const;
@@ -40,7 +42,8 @@ class TouchLoop {
   static constexpr std::uint32_t kSure = 8, kScoreMax = 64, kMiss = 4;
   static constexpr std::uint32_t kJitterMax = 12;  // threads are not at one place
   static constexpr std::uint32_t kReachMax = 32;   // what keeps a disk busy
-  static constexpr std::uint32_t kRun = 9;         // blocks that are taken to be touched one after the other
+  // Blocks that are taken to be touched one after the other; more of them when that has been right.
+  static constexpr std::uint32_t kRun = 9, kLongRun = 2 * kReachMax;
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(order_.size()); }
   std::uint32_t place_of(BlockIndex block) const {
@@ -57,7 +60,7 @@ class TouchLoop {
   std::uint32_t at_ = 0;               // where the program is
   std::uint32_t told_at_ = 0;          // where it was when touched() said so last
   std::uint32_t frames_ = 0;
-  bool around_ = false;      // it has been gone through once
+  bool around_ = false;      // it has been gone through once, and the order has an end
   std::uint32_t score_ = 0;  // how well touches were foreseen
   std::uint32_t quiet_ = 0;
   std::uint64_t now_ = 0;  // the latest stamp
