@@ -3,16 +3,19 @@
 
     bench/inference.py                     a half, a third, a quarter and an eighth of a checkpoint of 2.1 GiB
     bench/inference.py --shares 3 --rounds 5
+    bench/inference.py --llama PYTHON      llama.cpp too: a Python that has llama-cpp-python and gguf
 
 Contenders: stock PyTorch with all memory; the same, in a memory cgroup, where transformers maps the checkpoint and the
 kernel reads it again and again; Accelerate's offloading to disk; `ebb run`. All but the first are in a cgroup of the
 budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is dropped from the page cache
-before each. Reported are medians of all tokens from the third on. `bound`: no schedule is faster than the disk, as
+before each. Reported are medians of all tokens from the third on. llama.cpp is the same program with and without
+`ebb run`, on a GGUF file of the same size in f16. `bound`: no schedule is faster than the disk, as
 measured between the turns, brings what does not fit in the budget, nor than the processors compute with all memory.
 """
 
 import argparse
 import datetime
+import json
 import mmap
 import os
 import pathlib
@@ -28,7 +31,7 @@ sys.path.insert(0, str(HERE / "training"))
 import children  # noqa: E402
 from children import ChildError, MemoryCgroup, flash_directory, format_size  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import report  # noqa: E402
+from output import print_table, save  # noqa: E402
 
 MIB = 2**20
 BESIDE = 700 * MIB
@@ -38,13 +41,13 @@ LAYERS, QUICK_LAYERS = 22, 4
 
 
 def drop_from_cache(folder):
-    for path in folder.glob("*.safetensors"):
+    for path in [*folder.glob("*.safetensors"), *folder.glob("*.gguf")]:
         with path.open("rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def disk_bytes_a_second(path, threads=4, piece=2 * MIB):
+def disk_bytes_a_second(path, threads=8, piece=2 * MIB):
     """What the disk gives to several readers at once, past the page cache."""
     size = path.stat().st_size
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
@@ -66,7 +69,7 @@ def disk_bytes_a_second(path, threads=4, piece=2 * MIB):
 
 class Generation:
     def __init__(self, arguments, folder):
-        self.arguments, self.folder = arguments, folder
+        self.arguments, self.folder, self.model = arguments, folder, folder
         self.script = [sys.executable, HERE / "inference" / "generate.py"]
         self.environment = children.environment({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"})
 
@@ -75,10 +78,19 @@ class Generation:
         children.run([*self.script, "make", self.folder, layers], env=self.environment, timeout=TIMEOUT_S).check()
         return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
 
+    def use_llama(self, python):
+        """From now on the program is llama.cpp, and the checkpoint a GGUF file."""
+        layers = QUICK_LAYERS if self.arguments.quick else LAYERS
+        file = self.folder / "model.gguf"
+        self.script = [python, HERE / "inference" / "llama.py"]
+        children.run([*self.script, "make", file, layers], env=self.environment, timeout=TIMEOUT_S).check()
+        self.model = file
+        return file.stat().st_size
+
     def turn(self, kind, budget=None):
         """One run of a contender: what the child printed, the cgroup's peak, and the summary of `ebb run`."""
         drop_from_cache(self.folder)
-        words = [*self.script, "offload" if kind == "Accelerate" else "run", self.folder, self.arguments.tokens]
+        words = [*self.script, "offload" if kind == "Accelerate" else "run", self.model, self.arguments.tokens]
         options = {"env": self.environment, "timeout": TIMEOUT_S}
         if budget is None:
             return children.run(words, **options).check().records[-1], None, None
@@ -93,12 +105,11 @@ class Generation:
             return child.records[-1], group.peak_bytes(), summary
 
 
-def measure(generation, size, arguments):
-    kinds = ("mapped", "Accelerate", "Ebbtide")
+def measure(generation, size, arguments, kinds=("mapped", "Accelerate", "Ebbtide")):
     shares = [{"share": share, "budget": size // share, **{kind: [] for kind in kinds}} for share in arguments.shares]
-    results = {"disk": [], "all": [], "shares": shares}
+    results = {"size": size, "kinds": kinds, "disk": [], "all": [], "shares": shares}
     expected = None
-    shard = next(generation.folder.glob("*.safetensors"))
+    shard = generation.model if generation.model.is_file() else next(generation.folder.glob("*.safetensors"))
     for _ in range(arguments.rounds):
         record, _, _ = generation.turn("stock")
         expected = expected or record
@@ -111,7 +122,7 @@ def measure(generation, size, arguments):
                 except ChildError as error:
                     print(f"{kind} at 1/{share['share']}: {str(error).splitlines()[0]}", file=sys.stderr)
                     continue
-                same = record["tokens"] == expected["tokens"] and record["logits"] == expected["logits"]
+                same = all(record.get(what) == expected.get(what) for what in ("tokens", "logits"))
                 share[kind].append({"seconds": record["seconds"], "load": record["load"], "peak": peak, "same": same,
                                     "written": summary and summary["evicted_bytes"]})
     return results
@@ -124,20 +135,18 @@ def steady(turns):
 def table(results):
     disk = statistics.median(results["disk"])
     alone = steady(results["all"])
-    rows = [["memory", "all", "mapped", "Accelerate", "Ebbtide", "bound", "of bound", "x mapped", "x Accelerate",
-             "third token", "tokens and logits"]]
+    others = [kind for kind in results["kinds"] if kind != "Ebbtide"]
+    rows = [["memory", "all", *others, "Ebbtide", "bound", "of bound", *(f"x {kind}" for kind in others), "third token",
+             "tokens, logits"]]
     for share in results["shares"]:
-        bound = max(alone, (results["size"] - share["budget"]) / disk)
-        mine = steady([turn["seconds"] for turn in share["Ebbtide"]])
-        cells = [f"1/{share['share']}", f"{alone:.2f} s"]
-        for kind in ("mapped", "Accelerate"):
-            cells.append(f"{steady([turn['seconds'] for turn in share[kind]]):.2f} s" if share[kind] else "failed")
-        cells += [f"{mine:.2f} s", f"{bound:.2f} s", f"{100 * bound / mine:.0f} %"]
-        for kind in ("mapped", "Accelerate"):
-            cells.append(f"{steady([turn['seconds'] for turn in share[kind]]) / mine:.1f}" if share[kind] else "-")
-        cells.append(f"{statistics.median(turn['seconds'][WARM_UP_TOKENS] for turn in share['Ebbtide']):.2f} s")
-        cells.append("equal" if all(turn["same"] for turn in share["Ebbtide"]) else "NOT equal")
-        rows.append(cells)
+        seconds = {kind: steady([turn["seconds"] for turn in share[kind]]) for kind in results["kinds"] if share[kind]}
+        mine, bound = seconds["Ebbtide"], max(alone, (results["size"] - share["budget"]) / disk)
+        third = statistics.median(turn["seconds"][WARM_UP_TOKENS] for turn in share["Ebbtide"])
+        rows.append([f"1/{share['share']}", f"{alone:.2f} s",
+                     *(f"{seconds[kind]:.2f} s" if kind in seconds else "failed" for kind in others),
+                     f"{mine:.2f} s", f"{bound:.2f} s", f"{100 * bound / mine:.0f} %",
+                     *(f"{seconds[kind] / mine:.1f}" if kind in seconds else "-" for kind in others), f"{third:.2f} s",
+                     "equal" if all(turn["same"] for turn in share["Ebbtide"]) else "NOT equal"])
     return rows
 
 
@@ -147,6 +156,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="turns of every contender (default 3)")
     parser.add_argument("--tokens", type=int, default=12, help="tokens a turn, of which the first two do not count")
     parser.add_argument("--flash", help="directory for the checkpoint and for flash")
+    parser.add_argument("--llama", metavar="PYTHON", help="measures llama.cpp too, with this Python's llama_cpp")
     parser.add_argument("--quick", action="store_true", help="a small model and one round, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
     parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
@@ -160,20 +170,31 @@ def main():
         arguments.rounds = 1
     arguments.flash = flash_directory(arguments.flash)
     folder = pathlib.Path(arguments.flash) / f"ebb-checkpoint-{os.getpid()}"
+    programs = {}
     try:
         generation = Generation(arguments, folder)
-        size = generation.make()
-        results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "size": size,
-                   **measure(generation, size, arguments)}
+        programs["PyTorch"] = measure(generation, generation.make(), arguments)
+        if arguments.llama:
+            programs["llama.cpp"] = measure(generation, generation.use_llama(arguments.llama), arguments,
+                                            ("mapped", "Ebbtide"))
     except (ChildError, OSError) as error:
         sys.exit(f"inference: {error}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    disk = statistics.median(results["disk"])
-    print(f"a checkpoint of {format_size(size)}; the disk gave {disk / 1e9:.2f} GB/s\n", file=sys.stderr)
-    report(results, table(results), "inference", arguments)
-    equal = all(turn["same"] for share in results["shares"] for turn in share["Ebbtide"])
-    return 0 if equal and all(share["Ebbtide"] for share in results["shares"]) else 1
+    whole = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "programs": programs}
+    if arguments.json:
+        print(json.dumps(whole, indent=1))
+    else:
+        print(f"{whole['machine']}; {whole['date']}\n")
+    for name, results in programs.items():
+        disk = statistics.median(results["disk"]) / 1e9
+        print(f"{name}, {format_size(results['size'])} of weights, disk {disk:.2f} GB/s", file=sys.stderr)
+        if not arguments.json:
+            print_table(table(results))
+    if arguments.save:
+        print(f"saved {save(whole, 'inference')}", file=sys.stderr)
+    turns = [share["Ebbtide"] for results in programs.values() for share in results["shares"]]
+    return 0 if all(some and all(turn["same"] for turn in some) for some in turns) else 1
 
 
 if __name__ == "__main__":
