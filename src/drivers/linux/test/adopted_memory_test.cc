@@ -77,7 +77,9 @@ void tear(const Userfault& home, std::byte* frame, Rng& rng, Outcome& outcome) {
       ++outcome.wrong;
     }
   }
-  ::munmap(memory, kBlock);
+  // The hole that was left may be another mapping by now: of a thread that has just started.
+  ::munmap(memory, first * kPage);
+  ::munmap(memory + (first + pages) * kPage, kBlock - (first + pages) * kPage);
   ::munmap(target, kBlock);
   ended = true;
   fault_thread.join();
@@ -139,7 +141,12 @@ TEST(AdoptedMemoryTest, PartsTornAwayFromWhatIsAwayFailWhereverTheyGo) {
     EXPECT_FALSE(read_word(word(targets[1], 2 * i), value)) << i << " reads " << value;
   }
   ::sigaction(SIGSEGV, &before, nullptr);
-  for (std::byte* const data : {memory, targets[0], targets[1]}) ::munmap(data, kBlock);
+  // The holes that were left may be other mappings by now.
+  for (std::byte* const data : {memory, targets[0]}) {
+    for (std::size_t i = 0; i < kParts; ++i) ::munmap(data + (2 * i + 1) * kPage, kPage);
+    ::munmap(data + 2 * kParts * kPage, kBlock - 2 * kParts * kPage);
+  }
+  ::munmap(targets[1], kBlock);
   ended = true;
   fault_thread.join();
   ::munmap(frame, kBlock);
