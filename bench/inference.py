@@ -14,6 +14,7 @@ measured between the turns, brings what does not fit in the budget, nor than the
 """
 
 import argparse
+import ctypes
 import datetime
 import json
 import mmap
@@ -48,12 +49,15 @@ def drop_from_cache(folder):
 
 
 def disk_bytes_a_second(path, threads=8, piece=2 * MIB):
-    """What the disk gives to several readers at once, past the page cache."""
+    """What the disk gives to several readers at once, past the page cache, into huge pages: into small ones it is half."""
     size = path.stat().st_size
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
 
     def read(first):
-        buffer = mmap.mmap(-1, piece)
+        memory = mmap.mmap(-1, 2 * piece)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        begin = -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % piece
+        buffer = memoryview(memory)[begin:begin + piece]
         for offset in range(first * piece, size - piece, threads * piece):
             os.preadv(descriptor, [buffer], offset)
 

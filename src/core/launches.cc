@@ -161,11 +161,14 @@ bool Launches::lost(std::span<const CoreRange> ranges) const {
 
 void Launches::step() {
   steps_are_told_ = true;
+  ++iterations_;
   state_.policy.step();
 }
 
 void Launches::find_step(std::uint64_t op) {
-  if (!steps_are_told_ && !touches_.empty() && period_.begins(op, touches_, state_.serial)) state_.policy.step();
+  if (steps_are_told_ || touches_.empty() || !period_.begins(op, touches_, state_.serial)) return;
+  ++iterations_;
+  state_.policy.step();
 }
 
 }  // namespace ebb

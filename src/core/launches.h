@@ -43,6 +43,8 @@ class Launches {
   void progress(BlockIndex block);
 
   std::uint64_t count() const { return count_; }
+  // Iterations that have ended, told or found.
+  std::uint64_t iterations() const { return iterations_; }
 
  private:
   void announce_short(std::uint64_t ticket, std::span<const CoreRange> ranges);
@@ -62,6 +64,7 @@ class Launches {
   Period period_;
   bool steps_are_told_ = false;
   std::uint64_t count_ = 0;
+  std::uint64_t iterations_ = 0;
 };
 
 }  // namespace ebb

@@ -219,13 +219,15 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   Lock lock(mutex_);
   tell_core();
   if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.launches().ran(now_ns - last_launch_ns_);
+  const std::uint64_t iterations = core_.launches().iterations();
   const std::uint64_t ticket = core_.launches().announce(op, ranges);
+  if (core_.launches().iterations() != iterations) tell_pace();  // for the next: nobody has told of this one's end
   pump();
   after_change();
-  if (core_.launches().waits(ticket, ranges)) {
-    wait_while(lock, [&] { return core_.launches().waits(ticket, ranges); });
-  }
-  last_launch_ns_ = core_.engine().idle() ? now_ns : monotonic_ns();
+  const bool waits = core_.launches().waits(ticket, ranges);
+  if (waits) wait_while(lock, [&] { return core_.launches().waits(ticket, ranges); });
+  // Time that was waited is none that the launch runs. Where nothing was to be done the clock need not be asked again.
+  last_launch_ns_ = waits || !core_.engine().idle() ? monotonic_ns() : now_ns;
   return ticket;
 }
 
@@ -333,10 +335,14 @@ void ManagedRuntime::step() noexcept {
   stats_file_.end_step();
   ++steps_;
   tell_core();
-  core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
+  tell_pace();
   core_.launches().step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.
   if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
+}
+
+void ManagedRuntime::tell_pace() {
+  core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
 }
 
 void ManagedRuntime::name_op(std::uint64_t op, const std::string& name) {

@@ -2,6 +2,7 @@
 #include "plan/planner/draft.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ebb {
 namespace {
@@ -26,7 +27,8 @@ Drafter::Drafter(const Recording& recording, const PlanLimits& limits)
     : limits_(limits),
       size_(recording.size()),
       pieces_(recording),
-      start_ns_(start_times(recording)),
+      computed_ns_(start_times(recording)),
+      start_ns_(computed_ns_),
       items_(pieces_.size()),
       early_(size_) {}
 
@@ -34,12 +36,33 @@ Drafter::Drafter(const Recording& recording, const PlanLimits& limits)
 void Drafter::draft(const Taste& taste) {
   taste_ = taste;
   for (auto& touches : early_) touches.clear();
+  start_ns_ = computed_ns_;
   for (int round = 0; round < kRounds; ++round) {
     begin();
     for (const bool steady : {false, true}) run(steady);
     finish();
     choose_tiers();
     schedule();
+    if (taste_.paced) pace();
+  }
+}
+
+// Where a lane has more to bring than the launches leave it time for, they wait, each in proportion to what it needs.
+void Drafter::pace() {
+  std::array<std::vector<double>, kTiersBelow> needs;  // by tier and event
+  std::array<double, kTiersBelow> all{};
+  for (auto& need : needs) need.assign(size_, 0);
+  for (const PieceAbsence& absence : absences_) {
+    if (!absence.needed) continue;
+    const double ns = absence.blocks * block_ns(absence.tier);
+    needs[index_below(absence.tier)][absence.before % size_] += ns;
+    all[index_below(absence.tier)] += ns;
+  }
+  const auto slowest = static_cast<std::size_t>(std::max_element(all.begin(), all.end()) - all.begin());
+  const double waits = std::max(all[slowest] - computed_ns_[size_], 0.0);
+  for (std::size_t i = 0; i + 1 < start_ns_.size(); ++i) {
+    const double wait = waits > 0 ? waits * needs[slowest][i % size_] / all[slowest] : 0;
+    start_ns_[i + 1] = start_ns_[i] + (computed_ns_[i + 1] - computed_ns_[i]) + wait;
   }
 }
 

@@ -31,7 +31,7 @@ class Drafter {
 
   const Pieces& pieces() const { return pieces_; }
   // Of every event without waits, over two iterations.
-  std::span<const double> start_ns() const { return start_ns_; }
+  std::span<const double> start_ns() const { return computed_ns_; }
   // That exist at every event, of the draft made last; and its absences in the order of their touches.
   std::span<const std::uint64_t> live_blocks() const { return live_blocks_; }
   const std::vector<PieceAbsence>& absences() const { return absences_; }
@@ -66,6 +66,7 @@ class Drafter {
   std::vector<std::uint64_t> present_blocks() const;
   void choose_tiers();
   void schedule();
+  void pace();
   void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns);
   std::uint32_t blocks_of(std::uint32_t piece) const { return pieces_[piece].blocks.count; }
   template <typename F>
@@ -78,7 +79,8 @@ class Drafter {
   const PlanLimits limits_;
   const Position size_;
   const Pieces pieces_;
-  const std::vector<double> start_ns_;
+  const std::vector<double> computed_ns_;
+  std::vector<double> start_ns_;  // by which fetches are scheduled
   Taste taste_;
   std::vector<Item> items_;
   std::vector<std::vector<std::uint32_t>> early_;           // by event: touches whose pieces begin to return

@@ -37,6 +37,7 @@ class Search {
         consider_with(kBetterTiers, [&](Taste& taste) { taste.patience_blocks = blocks; });
     }
     consider_with(kBetter, [](Taste& taste) { taste.lead_share = 0.5; });
+    consider_with(kBetter, [](Taste& taste) { taste.paced = true; });
     return hand_out();
   }
 

@@ -13,6 +13,9 @@ struct Taste {
   double patience_blocks = 256;
   // Of the time for which a fetch must begin early, so much counts when room for it is made.
   double lead_share = 1;
+  // Where the lanes take longer than the launches, these run when their blocks have come: the time by which fetches are
+  // scheduled is that of the lanes.
+  bool paced = false;
 };
 
 }  // namespace ebb
