@@ -49,7 +49,7 @@ def drop_from_cache(folder):
 
 
 def disk_bytes_a_second(path, threads=8, piece=2 * MIB):
-    """What the disk gives to several readers at once, past the page cache, into huge pages: into small ones it is half."""
+    """What the disk gives to several readers at once, past the page cache, into huge pages as ours are."""
     size = path.stat().st_size
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
 

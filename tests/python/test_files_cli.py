@@ -1,4 +1,4 @@
-"""`ebb run` gives a program without PyTorch a runtime when it maps a large file: any program, here Python and a shell's."""
+"""`ebb run` gives a runtime to a program without PyTorch when it maps a large file: any program, here a script."""
 
 import json
 import os
