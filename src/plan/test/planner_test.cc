@@ -72,6 +72,20 @@ Script training(std::uint32_t layers, std::uint32_t blocks) {
   return script;
 }
 
+// Weights that are used one after the other, as by a language model for each token.
+Script generation(std::uint32_t weights, std::uint32_t blocks, std::uint64_t ns) {
+  Script script(weights);
+  for (std::uint32_t i = 1; i <= weights; ++i) script.launch({{i, blocks}}, ns);
+  return script;
+}
+
+TEST(Planner, WhereTheDiskIsSlowerThanTheLaunchesItsTimeCounts) {
+  constexpr std::uint32_t kWeights = 60, kEach = 4;
+  const PlanLimits some = limits(80);  // of 240 blocks, each of which takes 100 ns
+  EXPECT_TRUE(make_plan(generation(kWeights, kEach, 50).recording(), some).taste.paced);
+  EXPECT_FALSE(make_plan(generation(kWeights, kEach, 5000).recording(), some).taste.paced);
+}
+
 TEST(Planner, NothingLeavesWhenAllFits) {
   EXPECT_TRUE(make_plan(training(8, 4).recording(), limits(32)).absences.empty());
 }
