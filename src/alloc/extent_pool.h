@@ -45,9 +45,8 @@ class ExtentPool {
   void release(ExtentIndex extent);
   // Never hands this extent out again, once it is free: a write to it failed.
   void retire(ExtentIndex extent);
-  bool shared(ExtentIndex extent) const {
-    return in_file(extent) ? files_.shared(extent) : extents_[extent.value()].references > 1;
-  }
+  // Not its block's alone: a snapshot's too, or a file's, and so to be left as it is.
+  bool shared(ExtentIndex extent) const { return in_file(extent) || extents_[extent.value()].references > 1; }
 
   static bool in_file(ExtentIndex extent) { return FileExtents::holds(extent); }
   FileExtents& files() { return files_; }

@@ -23,7 +23,6 @@ class FileExtents {
   ExtentIndex add(const FilePlace& place);
   void retain(ExtentIndex extent) { ++at(extent).references; }
   void release(ExtentIndex extent);
-  bool shared(ExtentIndex extent) const { return at(extent).references > 1; }
 
   const FilePlace& place_of(ExtentIndex extent) const { return at(extent).place; }
   bool has_digest(ExtentIndex extent) const { return at(extent).known; }

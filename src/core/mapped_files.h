@@ -29,7 +29,6 @@ class MappedFiles {
   void unmap(BlockRange blocks);
   // The blocks of the mapping that the byte lies in; none if it lies in none.
   BlockRange find(std::uint64_t offset) const;
-  std::uint64_t count() const { return mappings_.size(); }
 
   // What these bytes are to the policy; none if they lie in no mapping.
   struct Part {

@@ -26,8 +26,13 @@ Digest settle(const FlashRequest& request, std::span<std::byte> bytes) {
 
 }  // namespace
 
-RawRequest CheckedFlash::raw_read(const FlashRequest& request, std::span<std::byte> bytes) {
+// In the store, or to be read from a file, of which as much is asked for as may be past the page cache.
+RawRequest CheckedFlash::raw(const FlashRequest& request, std::span<std::byte> bytes) const {
   const FilePlace& place = request.place;
+  if (!place.valid()) {
+    const bool write = request.kind == FlashRequest::Kind::kWrite;
+    return {write, request.token, request.extent.value() * std::uint64_t{block_bytes_}, bytes};
+  }
   const std::size_t asked = (place.bytes + kDirectBytes - 1) / kDirectBytes * kDirectBytes;
   return {false, request.token, place.offset, bytes.first(std::min(asked, bytes.size())), place.file, place.bytes};
 }
@@ -67,11 +72,7 @@ void CheckedFlash::submit(std::span<const FlashRequest> requests) {
       }
       kept.expected = now;
     }
-    if (!write && request.place.valid()) {
-      device_->submit(raw_read(request, bytes));
-    } else {
-      device_->submit({write, request.token, request.extent.value() * std::uint64_t{block_bytes_}, bytes});
-    }
+    device_->submit(raw(request, bytes));
   }
 }
 
@@ -104,10 +105,7 @@ Status CheckedFlash::read_now(const FlashRequest& request, std::span<std::byte> 
     std::memset(buffer.data(), 0, buffer.size());
     return Status::kOk;
   }
-  const RawRequest read = request.place.valid()
-                              ? raw_read(request, buffer)
-                              : RawRequest{false, 0, request.extent.value() * std::uint64_t{block_bytes_}, buffer};
-  if (const Status status = device_->read_now(read); status != Status::kOk) return status;
+  if (const Status status = device_->read_now(raw(request, buffer)); status != Status::kOk) return status;
   const Digest now = settle(request, buffer);
   return !request.has_expected || now == request.expected ? Status::kOk : Status::kCorrupt;
 }

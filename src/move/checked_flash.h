@@ -32,7 +32,7 @@ class CheckedFlash final : public FlashQueue {
   Status read_now(const FlashRequest& request, std::span<std::byte> buffer);
 
  private:
-  static RawRequest raw_read(const FlashRequest& request, std::span<std::byte> bytes);
+  RawRequest raw(const FlashRequest& request, std::span<std::byte> bytes) const;
   std::unique_ptr<RawFlash> device_;
   BackingMemory& memory_;
   std::size_t block_bytes_;

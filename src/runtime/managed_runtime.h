@@ -127,6 +127,24 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   bool allocate_in_core(std::size_t bytes, std::uint64_t& offset);
   template <typename Pending>
   void wait_while(Lock& lock, Pending pending);
+  // Whole blocks of addresses, by a function of the core's: what is kept for reuse gives way, and what is busy is
+  // waited for: a page of what was freed there is pinned, or frames have to leave.
+  template <typename Take>
+  Status take_addresses(Lock& lock, Take take) {
+    constexpr int kTriesMax = 50;
+    constexpr std::chrono::milliseconds kTurn{10};
+    Status status = take();
+    for (int tries = 0; status != Status::kOk && tries < kTriesMax; ++tries) {
+      claim_cache();
+      tell_core();
+      status = take();
+      if (status != Status::kBusy) break;
+      pump();
+      after_change();
+      changed_.wait_for(lock, kTurn);
+    }
+    return status;
+  }
   Adoption& adoption();
   Adopted* reserve_for(std::span<std::byte> given, std::span<std::byte> memory);
   void adopt_blocks(const Adopted& adopted);

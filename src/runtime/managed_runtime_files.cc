@@ -1,7 +1,6 @@
 // ManagedRuntime: files that the program maps. Their blocks come from the file and leave without a write; what the
 // program writes to them is its own.
 #include <algorithm>
-#include <chrono>
 #include <string>
 
 #include "runtime/managed_runtime.h"
@@ -11,8 +10,6 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kMappedBytesMin = kMiB;  // smaller files are left to the kernel
-constexpr std::chrono::milliseconds kTurn{10};
-constexpr int kTriesMax = 50;  // while a page of what was freed there is pinned
 
 }  // namespace
 
@@ -43,16 +40,7 @@ std::span<std::byte> ManagedRuntime::map_file(const std::string& path, std::uint
 std::byte* ManagedRuntime::map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes) {
   tell_core();
   std::uint64_t first = 0;
-  Status status = core_.files().map(source.file, offset, bytes, first);
-  for (int tries = 0; status != Status::kOk && tries < kTriesMax; ++tries) {
-    claim_cache();
-    tell_core();
-    status = core_.files().map(source.file, offset, bytes, first);
-    if (status != Status::kBusy) break;
-    pump();
-    after_change();
-    changed_.wait_for(lock, kTurn);
-  }
+  const Status status = take_addresses(lock, [&] { return core_.files().map(source.file, offset, bytes, first); });
   pump();
   after_change();
   if (status == Status::kOk) return base_ + first;

@@ -345,7 +345,7 @@ bool SimDriver::can_leave(BlockIndex index) const {
     const BlockIndex other = core_.table().block_of(FrameIndex(i));
     if (!other.valid() || core_.table()[other].state != BlockState::kResident) continue;
     const ExtentIndex spare = core_.table()[other].extent;
-    if (spare.valid() && !ExtentPool::in_file(spare) && !extents.shared(spare)) return true;
+    if (spare.valid() && !extents.shared(spare)) return true;
   }
   return false;
 }

@@ -21,7 +21,7 @@ void TouchLoop::uncover(BlockRange blocks) {
 }
 
 void TouchLoop::append(BlockIndex block) {
-  if (place_of(block) != kNone || block.value() >= mapped_.size() || !mapped_[block.value()]) return;
+  if (place_of(block) != kNone || !is_mapped(block)) return;
   places_[block.value()] = size();
   order_.push_back(block);
 }
@@ -29,7 +29,7 @@ void TouchLoop::append(BlockIndex block) {
 bool TouchLoop::touched(BlockIndex block, std::uint64_t stamp) {
   now_ = std::max(now_, stamp);
   quiet_ = std::min(quiet_ + 1, kQuiet);
-  if (block.value() >= mapped_.size() || !mapped_[block.value()]) return false;
+  if (!is_mapped(block)) return false;
   const std::uint32_t place = place_of(block);
   if (place == kNone) {
     // What follows it may come with it, untouched.

@@ -46,6 +46,7 @@ class TouchLoop {
   static constexpr std::uint32_t kRun = 9, kLongRun = 2 * kReachMax;
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(order_.size()); }
+  bool is_mapped(BlockIndex block) const { return block.value() < mapped_.size() && mapped_[block.value()]; }
   std::uint32_t place_of(BlockIndex block) const {
     return block.value() < places_.size() ? places_[block.value()] : kNone;
   }

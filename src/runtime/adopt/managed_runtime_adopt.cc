@@ -16,7 +16,6 @@ namespace {
 constexpr std::chrono::milliseconds kTurn{10};
 constexpr int kIdleTurnsMax = 500;                     // in which nothing moves: 5 s
 constexpr std::uint64_t kBlockMaxNs = 60'000'000'000;  // for one block, whatever moves
-constexpr int kReserveTriesMax = 50;                   // while a page of what was freed there is pinned
 constexpr std::uint32_t kHomeAhead = 8;                // blocks on their way home at once
 
 std::string span_text(std::span<const std::byte> memory) {
@@ -81,14 +80,8 @@ ManagedRuntime::Adopted* ManagedRuntime::reserve_for(std::span<std::byte> given,
   lock.lock();
   tell_core();
   const auto count = static_cast<std::uint32_t>(memory.size() / core_.block_bytes());
-  Status status = core_.adopted().reserve(count, made->blocks, made->offset);
-  for (int tries = 0; status != Status::kOk && tries < kReserveTriesMax; ++tries) {
-    claim_cache();
-    tell_core();
-    status = core_.adopted().reserve(count, made->blocks, made->offset);
-    if (status != Status::kBusy) break;
-    changed_.wait_for(lock, kTurn);
-  }
+  const Status status =
+      take_addresses(lock, [&] { return core_.adopted().reserve(count, made->blocks, made->offset); });
   if (status != Status::kOk) {
     lock.unlock();
     out_of_memory(memory.size());
