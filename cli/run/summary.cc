@@ -97,6 +97,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
       fmt::format("{} ({} ahead of need)", format_size(stats.fetched_bytes), format_size(stats.prefetched_bytes)));
   row(fmt::format("evicted to {}", below).c_str(), format_size(stats.evicted_bytes));
   row("clean evictions skipped", format_size(stats.clean_bytes));
+  if (stats.rewritten_bytes > 0) row("of files, written to", format_size(stats.rewritten_bytes));
   row("faults", std::to_string(stats.faults));
   row("stalled",
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));

@@ -23,6 +23,7 @@ struct Stats {
   std::uint64_t clean_bytes = 0;       // evicted without a write: the copy on flash was still true
   std::uint64_t prefetched_bytes = 0;  // of those fetched: before anything asked for them
   std::uint64_t wasted_bytes = 0;      // of those prefetched: evicted again before anything asked for them
+  std::uint64_t rewritten_bytes = 0;   // of mapped files: what the program wrote to, and that lives on flash since
   // Events.
   std::uint64_t launches = 0;        // operators announced that touch managed memory
   std::uint64_t faults = 0;          // touches of absent blocks
@@ -46,7 +47,7 @@ struct StatsField {
   const char* name;
   std::uint64_t Stats::*counter;
 };
-inline constexpr std::array<StatsField, 28> kStatsFields{{
+inline constexpr std::array<StatsField, 29> kStatsFields{{
     {"budget_bytes", &Stats::budget_bytes},
     {"resident_bytes", &Stats::resident_bytes},
     {"peak_resident_bytes", &Stats::peak_resident_bytes},
@@ -60,6 +61,7 @@ inline constexpr std::array<StatsField, 28> kStatsFields{{
     {"clean_bytes", &Stats::clean_bytes},
     {"prefetched_bytes", &Stats::prefetched_bytes},
     {"wasted_bytes", &Stats::wasted_bytes},
+    {"rewritten_bytes", &Stats::rewritten_bytes},
     {"launches", &Stats::launches},
     {"faults", &Stats::faults},
     {"rescues", &Stats::rescues},

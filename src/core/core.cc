@@ -84,6 +84,7 @@ void Core::fill(Stats& stats) const {
   stats.clean_bytes = counters.clean * bytes;
   stats.prefetched_bytes = counters.prefetched * bytes;
   stats.wasted_bytes = counters.wasted * bytes;
+  stats.rewritten_bytes = counters.rewritten * bytes;
   stats.launches = launches_.count();
   stats.rescues = counters.rescues;
   stats.allocations = state_.allocations;

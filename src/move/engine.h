@@ -42,6 +42,7 @@ class Engine {
   struct Counters {
     std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0, wasted = 0;  // blocks
     std::uint64_t rescues = 0, io_errors = 0, corrupt = 0, lost = 0;
+    std::uint64_t rewritten = 0;  // blocks of files that the program wrote to, and that left their file for it
   };
 
   Engine(PageTable& table, FramePool& frames, ExtentPool& extents, BackingMemory& memory, Policy& policy,

@@ -232,6 +232,7 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
 void Engine::leave_file(std::uint32_t token) {
   Transfer& transfer = transfers_[token];
   Block& block = table_[transfer.block];
+  ++counters_.rewritten;
   --in_lane(transfer);
   drop_extent(block);
   transfer.in_place = false;

@@ -110,6 +110,7 @@ def read_junit(path, result):
 def finish(result, code, output, junit, name):
     """Reads the report of a suite; a suite that ended badly without naming a failed test is one failure itself."""
     reported = True
+    result.output = ""  # of building
     try:
         read_junit(junit, result)
     except (OSError, xml.etree.ElementTree.ParseError):
