@@ -17,9 +17,7 @@ import argparse
 import datetime
 import json
 import pathlib
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 
@@ -27,12 +25,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "training"))
 
 import children  # noqa: E402
+import fio  # noqa: E402
 from machine import describe_machine  # noqa: E402
 from output import report  # noqa: E402
 from streams import BINARY, run_once  # noqa: E402
 
 PROGRAMS = {"reductions": ("read",), "transform": ("read", "write")}  # to fio's jobs for it
-LIMIT_S = 600
 
 
 def parse_arguments():
@@ -57,25 +55,12 @@ def run_program(arguments, program):
     return (record["fetched"] + record["evicted"]) / record["seconds"], record
 
 
-def run_fio(file, jobs, size):
-    """Bytes a second; the file is written before, so that its blocks are there. Jobs share the file, side by side."""
-    each = size // len(jobs)
-    command = ["fio", "--bs=2M", "--direct=1", "--ioengine=io_uring", "--iodepth=16", "--output-format=json"]
-    for index, job in enumerate(jobs):
-        command += [f"--name={job}", f"--filename={file}", f"--rw={job}", f"--offset={index * each}", f"--size={each}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode != 0:
-        raise children.ChildError(f"fio ended with code {done.returncode}: {(done.stderr or done.stdout).strip()}")
-    ran = [job[job["jobname"]] for job in json.loads(done.stdout[done.stdout.index("{"):])["jobs"]]
-    return sum(job["io_bytes"] for job in ran) / (max(job["runtime"] for job in ran) / 1e3)
-
-
 def measure(arguments, progress):
     size = int(arguments.memory_mib * arguments.factor) * 2**20
     rows = {program: {"program": [], "fio": [], "records": []} for program in PROGRAMS}
     with tempfile.TemporaryDirectory(prefix="ebb-fio-", dir=arguments.flash) as folder:
         file = pathlib.Path(folder) / "data"
-        run_fio(file, ("write",), size)
+        fio.bandwidth(file, ("write",), size)
         for turn in range(arguments.rounds):
             for program, jobs in PROGRAMS.items():
                 progress(f"round {turn + 1} of {arguments.rounds}: {program}")
@@ -83,7 +68,7 @@ def measure(arguments, progress):
                 rows[program]["program"].append(bandwidth)
                 rows[program]["records"].append(record)
                 progress(f"round {turn + 1} of {arguments.rounds}: fio for {program}")
-                rows[program]["fio"].append(run_fio(file, jobs, size))
+                rows[program]["fio"].append(fio.bandwidth(file, jobs, size))
     progress("")
     return rows
 
@@ -100,14 +85,13 @@ def table(rows):
 
 def main():
     arguments = parse_arguments()
-    if shutil.which("fio") is None:
-        raise SystemExit("bench/flash.py: fio is not installed (Debian: apt-get install fio)")
 
     def progress(text):
         if not arguments.json and sys.stdout.isatty():
             print(f"\r\033[K{text}", end="", flush=True)
 
     try:
+        fio.find()
         arguments.flash = children.flash_directory(arguments.flash)
         rows = measure(arguments, progress)
     except children.ChildError as error:

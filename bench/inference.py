@@ -10,26 +10,24 @@ kernel reads it again and again; Accelerate's offloading to disk; `ebb run`. All
 budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is dropped from the page cache
 before each. Reported are medians of all tokens from the third on. llama.cpp is the same program with and without
 `ebb run`, on a GGUF file of the same size in f16.
-The disk is read between the turns by several threads; a queue of io_uring may get more of it, so that is no bound.
+The bound of a token is the longer of what it takes with all memory, and of reading by fio what exceeds the budget. fio reads
+the checkpoint before and after each turn of Ebbtide's.
 """
 
 import argparse
-import ctypes
 import datetime
 import json
-import mmap
 import os
 import pathlib
 import shutil
 import statistics
 import sys
-import threading
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "training"))
 
 import children  # noqa: E402
+import fio  # noqa: E402
 from children import ChildError, MemoryCgroup, flash_directory, format_size  # noqa: E402
 from machine import describe_machine  # noqa: E402
 from output import print_table, save  # noqa: E402
@@ -46,29 +44,6 @@ def drop_from_cache(folder):
         with path.open("rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def disk_bytes_a_second(path, threads=8, piece=2 * MIB):
-    """What the disk gives to several readers at once, past the page cache, into huge pages as ours are."""
-    size = path.stat().st_size
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
-
-    def read(first):
-        memory = mmap.mmap(-1, 2 * piece)
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        begin = -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % piece
-        buffer = memoryview(memory)[begin:begin + piece]
-        for offset in range(first * piece, size - piece, threads * piece):
-            os.preadv(descriptor, [buffer], offset)
-
-    started = time.perf_counter()
-    readers = [threading.Thread(target=read, args=(first,)) for first in range(threads)]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
-    os.close(descriptor)
-    return size / (time.perf_counter() - started)
 
 
 class Generation:
@@ -109,26 +84,40 @@ class Generation:
             return child.records[-1], group.peak_bytes(), summary
 
 
+def read_by_fio(path):
+    """Bytes a second of a gigabyte, or of the file."""
+    return fio.bandwidth(path, ("read",), min(2**30, path.stat().st_size // MIB * MIB))
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", flush=True, file=sys.stderr)
+
+
 def measure(generation, size, arguments, kinds=("mapped", "Accelerate", "Ebbtide")):
     shares = [{"share": share, "budget": size // share, **{kind: [] for kind in kinds}} for share in arguments.shares]
-    results = {"size": size, "kinds": kinds, "disk": [], "all": [], "shares": shares}
+    results = {"size": size, "kinds": kinds, "all": [], "shares": shares}
     expected = None
     shard = generation.model if generation.model.is_file() else next(generation.folder.glob("*.safetensors"))
-    for _ in range(arguments.rounds):
+    for turn in range(arguments.rounds):
+        progress(f"round {turn + 1} of {arguments.rounds}: all memory")
         record, _, _ = generation.turn("stock")
         expected = expected or record
         results["all"].append(record["seconds"])
         for share in results["shares"]:
             for kind in kinds:
-                results["disk"].append(disk_bytes_a_second(shard))
+                progress(f"round {turn + 1} of {arguments.rounds}: {kind} at 1/{share['share']}")
+                disk = [read_by_fio(shard)] if kind == "Ebbtide" else []
                 try:
                     record, peak, summary = generation.turn(kind, share["budget"])
                 except ChildError as error:
                     print(f"{kind} at 1/{share['share']}: {str(error).splitlines()[0]}", file=sys.stderr)
                     continue
                 same = all(record.get(what) == expected.get(what) for what in ("tokens", "logits"))
-                share[kind].append({"seconds": record["seconds"], "load": record["load"], "peak": peak, "same": same,
-                                    "written": summary and summary["evicted_bytes"]})
+                share[kind].append({"seconds": record["seconds"], "load": record["load"], "peak": peak, "same": same})
+                if kind == "Ebbtide":
+                    share[kind][-1] |= {"rewritten": summary["rewritten_bytes"], "disk": [*disk, read_by_fio(shard)]}
+    progress("")
     return results
 
 
@@ -136,19 +125,26 @@ def steady(turns):
     return statistics.median(seconds for turn in turns for seconds in turn[WARM_UP_TOKENS:])
 
 
+def share_of_bound(turn, alone, missing):
+    """What a token must take, by what it took."""
+    return max(alone, missing / statistics.mean(turn["disk"])) / steady([turn])
+
+
 def table(results):
     alone = steady(results["all"])
     others = [kind for kind in results["kinds"] if kind != "Ebbtide"]
     rows = [["memory", "all", *others, "Ebbtide", *(f"x {kind}" for kind in others), "third token",
-             "tokens, logits"]]
+             "of the bound", "weights written", "tokens, logits"]]
     for share in results["shares"]:
         seconds = {kind: steady([turn["seconds"] for turn in share[kind]]) for kind in results["kinds"] if share[kind]}
         mine = seconds["Ebbtide"]
         third = statistics.median(turn["seconds"][WARM_UP_TOKENS] for turn in share["Ebbtide"])
+        bounds = [share_of_bound(turn, alone, results["size"] - share["budget"]) for turn in share["Ebbtide"]]
         rows.append([f"1/{share['share']}", f"{alone:.2f} s",
                      *(f"{seconds[kind]:.2f} s" if kind in seconds else "failed" for kind in others),
                      f"{mine:.2f} s",
                      *(f"{seconds[kind] / mine:.1f}" if kind in seconds else "-" for kind in others), f"{third:.2f} s",
+                     f"{statistics.median(bounds):.0%}", format_size(sum(turn["rewritten"] for turn in share["Ebbtide"])),
                      "equal" if all(turn["same"] for turn in share["Ebbtide"]) else "NOT equal"])
     return rows
 
@@ -175,6 +171,7 @@ def main():
     folder = pathlib.Path(arguments.flash) / f"ebb-checkpoint-{os.getpid()}"
     programs = {}
     try:
+        fio.find()
         generation = Generation(arguments, folder)
         programs["PyTorch"] = measure(generation, generation.make(), arguments)
         if arguments.llama:
@@ -190,8 +187,9 @@ def main():
     else:
         print(f"{whole['machine']}; {whole['date']}\n")
     for name, results in programs.items():
-        disk = statistics.median(results["disk"]) / 1e9
-        print(f"{name}, {format_size(results['size'])} of weights, disk {disk:.2f} GB/s", file=sys.stderr)
+        disk = [rate / 1e9 for share in results["shares"] for turn in share["Ebbtide"] for rate in turn["disk"]]
+        print(f"{name}, {format_size(results['size'])} of weights, disk {min(disk):.2f} to {max(disk):.2f} GB/s",
+              file=sys.stderr)
         if not arguments.json:
             print_table(table(results))
     if arguments.save:

@@ -41,6 +41,14 @@ std::string exit_text(const ChildOutcome& outcome) {
   return fmt::format("{} (signal {}, {})", outcome.exit_code, outcome.signal, ::strsignal(outcome.signal));
 }
 
+// As the program told of them, or else as they were found: the tokens of a language model, the batches of an evaluation.
+std::string steps_text(const RunAccount& account) {
+  if (account.step_seconds.empty()) return std::to_string(account.stats.steps);
+  const std::string time = format_seconds(median(account.step_seconds));
+  if (account.stats.steps > 0) return fmt::format("{} (median {})", account.stats.steps, time);
+  return fmt::format("none told, {} found (median {})", account.step_seconds.size(), time);
+}
+
 const char* unmanaged_reason(const RunAccount& account) {
   return account.imported_torch
              ? "no memory was managed: torch was imported, but Ebbtide did not start in that process"
@@ -101,9 +109,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   row("faults", std::to_string(stats.faults));
   row("stalled",
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
-  row("steps", stats.steps == 0 || account.step_seconds.empty()
-                   ? std::to_string(stats.steps)
-                   : fmt::format("{} (median {})", stats.steps, format_seconds(median(account.step_seconds))));
+  row("steps", steps_text(account));
   if (stats.guided > 0) row("launches by the guide", std::to_string(stats.guided));
   if (stats.io_errors > 0) row("transfers retried", std::to_string(stats.io_errors));
   if (stats.corrupt_blocks > 0) row("corrupt blocks", std::to_string(stats.corrupt_blocks));

@@ -221,7 +221,7 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.launches().ran(now_ns - last_launch_ns_);
   const std::uint64_t iterations = core_.launches().iterations();
   const std::uint64_t ticket = core_.launches().announce(op, ranges);
-  if (core_.launches().iterations() != iterations) tell_pace();  // for the next: nobody has told of this one's end
+  if (core_.launches().iterations() != iterations) end_iteration();  // nobody has told of it
   pump();
   after_change();
   const bool waits = core_.launches().waits(ticket, ranges);
@@ -332,16 +332,17 @@ void ManagedRuntime::after_change() {
 void ManagedRuntime::step() noexcept {
   if (child_) return;
   const Lock lock(mutex_);
-  stats_file_.end_step();
   ++steps_;
   tell_core();
-  tell_pace();
+  end_iteration();
   core_.launches().step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.
   if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
 }
 
-void ManagedRuntime::tell_pace() {
+// The plan for the next one is by the pace of now.
+void ManagedRuntime::end_iteration() {
+  stats_file_.end_step();
   core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
 }
 

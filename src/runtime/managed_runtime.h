@@ -119,7 +119,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   void unregister_for_fork();
   static std::uint64_t cached_bytes_max(std::uint64_t budget_bytes);
   void tell_core();
-  void tell_pace();
+  void end_iteration();
   void pump();
   void claim_cache();
   void consider_cache();
