@@ -10,8 +10,8 @@ kernel reads it again and again; Accelerate's offloading to disk; `ebb run`. All
 budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is dropped from the page cache
 before each. Reported are medians of all tokens from the third on. llama.cpp is the same program with and without
 `ebb run`, on a GGUF file of the same size in f16.
-The bound of a token is the longer of what it takes with all memory, and of reading by fio what exceeds the budget. fio reads
-the checkpoint before and after each turn of Ebbtide's.
+The bound of a token is the longer of what it takes with all memory, and of reading by fio what exceeds the budget. fio
+reads the checkpoint before and after each turn of Ebbtide's.
 """
 
 import argparse
@@ -144,7 +144,8 @@ def table(results):
                      *(f"{seconds[kind]:.2f} s" if kind in seconds else "failed" for kind in others),
                      f"{mine:.2f} s",
                      *(f"{seconds[kind] / mine:.1f}" if kind in seconds else "-" for kind in others), f"{third:.2f} s",
-                     f"{statistics.median(bounds):.0%}", format_size(sum(turn["rewritten"] for turn in share["Ebbtide"])),
+                     f"{statistics.median(bounds):.0%}",
+                     format_size(sum(turn["rewritten"] for turn in share["Ebbtide"])),
                      "equal" if all(turn["same"] for turn in share["Ebbtide"]) else "NOT equal"])
     return rows
 

@@ -41,7 +41,8 @@ std::string exit_text(const ChildOutcome& outcome) {
   return fmt::format("{} (signal {}, {})", outcome.exit_code, outcome.signal, ::strsignal(outcome.signal));
 }
 
-// As the program told of them, or else as they were found: the tokens of a language model, the batches of an evaluation.
+// As the program told of them, or else as they were found: the tokens of a language model, the batches of an
+// evaluation.
 std::string steps_text(const RunAccount& account) {
   if (account.step_seconds.empty()) return std::to_string(account.stats.steps);
   const std::string time = format_seconds(median(account.step_seconds));

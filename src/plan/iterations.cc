@@ -36,7 +36,9 @@ std::uint32_t Iterations::add(Recording& recording, bool& known) {
     if (recording.same_events(entries_[i].recording)) kind = i;
   }
   known = kind != kNone;
-  if (!known) {
+  if (known) {
+    recording.smooth(entries_[kind].recording);
+  } else {
     kind = slot_for(recording);
     entries_[kind].version = clock_;
   }

@@ -83,6 +83,13 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
   }
 }
 
+void Recording::smooth(const Recording& before) {
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    const std::uint64_t ns = before.events_[i].ns;
+    if (ns > 0) events_[i].ns = std::min(events_[i].ns, ns + ns / 4);
+  }
+}
+
 std::uint64_t Recording::duration_ns() const {
   std::uint64_t sum = 0;
   for (const Event& event : events_) sum += event.ns;

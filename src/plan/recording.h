@@ -77,6 +77,9 @@ class Recording {
   // The launch added last ran for this long.
   void add_duration(std::uint64_t ns);
 
+  // `before` had the same events: what took longer now may have been disturbed, and counts as a quarter more at most.
+  void smooth(const Recording& before);
+
   // Whether the program did the same in both iterations.
   bool same_events(const Recording& other) const;
   // Whether this iteration begins with the events of `other`.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace ebb {
 namespace {
@@ -35,6 +36,7 @@ Drafter::Drafter(const Recording& recording, const PlanLimits& limits)
 // What returns needs its frames before it is used. How long before is known only from a draft, so there are some.
 void Drafter::draft(const Taste& taste) {
   taste_ = taste;
+  share_out();
   for (auto& touches : early_) touches.clear();
   start_ns_ = computed_ns_;
   for (int round = 0; round < kRounds; ++round) {
@@ -44,6 +46,17 @@ void Drafter::draft(const Taste& taste) {
     choose_tiers();
     schedule();
     if (taste_.paced) pace();
+  }
+}
+
+// So many blocks of each piece leave last; parts of blocks add up from piece to piece.
+void Drafter::share_out() {
+  floors_.assign(pieces_.size(), 0);
+  double kept = 0;
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+    const double before = std::floor(kept);
+    kept += (1 - taste_.absent_share) * blocks_of(i);
+    floors_[i] = static_cast<std::uint32_t>(std::floor(kept) - before);
   }
 }
 
@@ -75,6 +88,7 @@ void Drafter::queue(std::uint32_t piece) {
   if (item.old && item.next != Pieces::kNever && item.next > now_) {
     item.rank += static_cast<std::uint64_t>((taste_.old_factor - 1) * static_cast<double>(item.next - now_));
   }
+  if (item.present > floors_[piece]) item.rank += 4 * std::uint64_t{size_};  // before all that has no more than that
   idle_.emplace(item.rank, piece);
 }
 
@@ -186,10 +200,12 @@ void Drafter::return_early(Position position) {
 
 // What is needed last leaves until the rest fits.
 void Drafter::shrink(bool steady) {
-  while (present_ > limits_.frames && !idle_.empty()) {
+  const std::uint64_t frames = limits_.frames - std::min(taste_.reserve_blocks, limits_.frames / 2);
+  while (present_ > frames && !idle_.empty()) {
     const std::uint32_t piece = std::prev(idle_.end())->second;
     Item& item = items_[piece];
-    const auto leaves = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.present, present_ - limits_.frames));
+    const std::uint32_t there = item.present > floors_[piece] ? item.present - floors_[piece] : item.present;
+    const auto leaves = static_cast<std::uint32_t>(std::min<std::uint64_t>(there, present_ - frames));
     unqueue(piece);
     item.present -= leaves;
     present_ -= leaves;

@@ -53,6 +53,7 @@ class Drafter {
     std::uint64_t rank = 0;  // while it is in idle_
   };
 
+  void share_out();
   void begin();
   void run(bool steady);
   void change(const Pieces::Change& change);
@@ -83,6 +84,7 @@ class Drafter {
   std::vector<double> start_ns_;  // by which fetches are scheduled
   Taste taste_;
   std::vector<Item> items_;
+  std::vector<std::uint32_t> floors_;                       // by piece: blocks that leave last (Taste::absent_share)
   std::vector<std::vector<std::uint32_t>> early_;           // by event: touches whose pieces begin to return
   std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present pieces by rank, the first to leave last
   Position now_ = 0;

@@ -1,6 +1,8 @@
 // Taste: what a plan prefers where what is best depends on which lane binds. Plain values.
 #pragma once
 
+#include <cstdint>
+
 namespace ebb {
 
 struct Taste {
@@ -16,6 +18,11 @@ struct Taste {
   // Where the lanes take longer than the launches, these run when their blocks have come: the time by which fetches are
   // scheduled is that of the lanes.
   bool paced = false;
+  // So much of each piece leaves before more of any does. Where a lane is what binds, it is busy all the time if what
+  // it brings is needed all the time: a third of each layer in place, rather than a third of the layers.
+  double absent_share = 1;
+  // Room for what returns, beside what Belady's rule keeps.
+  std::uint32_t reserve_blocks = 0;
 };
 
 }  // namespace ebb

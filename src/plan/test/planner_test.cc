@@ -83,7 +83,18 @@ TEST(Planner, WhereTheDiskIsSlowerThanTheLaunchesItsTimeCounts) {
   constexpr std::uint32_t kWeights = 60, kEach = 4;
   const PlanLimits some = limits(80);  // of 240 blocks, each of which takes 100 ns
   EXPECT_TRUE(make_plan(generation(kWeights, kEach, 50).recording(), some).taste.paced);
-  EXPECT_FALSE(make_plan(generation(kWeights, kEach, 5000).recording(), some).taste.paced);
+  EXPECT_FALSE(make_plan(generation(kWeights, kEach, 500'000).recording(), some).taste.paced);
+}
+
+// A lane that has to bring two thirds of everything is never idle if it is two thirds of each.
+TEST(Planner, WhereNothingIsWrittenAPartOfEachTensorStays) {
+  constexpr std::uint32_t kWeights = 60, kEach = 12;
+  const Plan plan = make_plan(generation(kWeights, kEach, 50).recording(), limits(kWeights * kEach / 3));
+  EXPECT_LT(plan.taste.absent_share, 1);
+  std::uint32_t whole = 0;
+  for (const TensorAbsence& absence : plan.absences) whole += absence.blocks == kEach ? 1 : 0;
+  EXPECT_LT(whole, kWeights / 10);
+  EXPECT_GT(plan.absences.size(), kWeights * 9 / 10);
 }
 
 TEST(Planner, NothingLeavesWhenAllFits) {

@@ -53,6 +53,22 @@ TEST(Recording, IsFoundByItsLaunches) {
   EXPECT_EQ(example().begin_of(example()), 0u);
 }
 
+TEST(Recording, ADisturbedLaunchIsNotTakenForALongerOne) {
+  const auto timed = [](std::uint64_t first, std::uint64_t second) {
+    Recording recording;
+    recording.begin(1, 1);
+    launch(recording, 10, {1}, first);
+    launch(recording, 20, {1}, second);
+    return recording;
+  };
+  Recording now = timed(5000, 60);
+  now.smooth(timed(100, 100));
+  EXPECT_EQ(now.event(0).ns, 125u);
+  EXPECT_EQ(now.event(1).ns, 60u);
+  now.smooth(timed(0, 10));  // 0: not known
+  EXPECT_EQ(now.event(0).ns, 125u);
+}
+
 TEST(Recording, WhatWasMadeBeforeTheCutIsOfEarlierIterations) {
   const Recording tail = example().from(2);
   EXPECT_EQ(tail.start(), 2u);

@@ -34,6 +34,15 @@ TEST(FlashPace, ReadsThatWereNeverAloneAreAsFastAsWithWrites) {
   EXPECT_DOUBLE_EQ(pace.in_ns(), 3000);
 }
 
+TEST(FlashPace, WhatLeavesUnchangedIsNoWrite) {
+  FlashPace pace;
+  pace.observe(0, {8, 8, 0, 0});
+  pace.observe(300'000, {8, 0, 100, 0});
+  pace.observe(400'000, {0, 0, 200, 0});
+  EXPECT_DOUBLE_EQ(pace.in_ns(), 2000);
+  EXPECT_EQ(pace.both_ns(), 0);
+}
+
 TEST(FlashPace, AFewRequestsCountOnlyWhileNothingBetterIsKnown) {
   FlashPace pace;
   pace.observe(0, {1, 0, 0, 0});

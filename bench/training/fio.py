@@ -1,6 +1,9 @@
-"""fio: what the disk gives, measured by somebody else. Blocks of 2 MiB, 16 at a time, past the page cache."""
+"""fio: what the disk gives, measured by somebody else. Blocks of 2 MiB, 16 at a time, past the page cache, into huge
+pages that are registered: without either it reads at half the speed.
+"""
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -17,12 +20,14 @@ def find():
 def bandwidth(file, jobs, size):
     """Bytes a second of all `jobs` ("read", "write"), which share the first `size` bytes of the file, side by side."""
     each = size // len(jobs)
-    command = ["fio", "--bs=2M", "--direct=1", "--ioengine=io_uring", "--iodepth=16", "--output-format=json"]
+    command = ["fio", "--bs=2M", "--direct=1", "--ioengine=io_uring", "--iodepth=16", "--fixedbufs", "--mem=malloc",
+               "--iomem_align=2M", "--output-format=json"]
+    environment = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
     for index, job in enumerate(jobs):
         command += [f"--name={job}", f"--filename={file}", f"--rw={job}", f"--offset={index * each}", f"--size={each}"]
     if "write" not in jobs:
         command.append("--readonly")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=environment)
     if done.returncode != 0:
         raise ChildError(f"fio ended with code {done.returncode}: {(done.stderr or done.stdout).strip()}")
     ran = [job[job["jobname"]] for job in json.loads(done.stdout[done.stdout.index("{"):])["jobs"]]
