@@ -32,7 +32,7 @@ namespace ebb {
 struct Access {
   const void* data = nullptr;
   std::size_t bytes = 0;
-  const void* allocation = nullptr;  // what allocate() returned, if known: lets the policy learn from it
+  const void* allocation = nullptr;  // what allocate() or map_file() returned, if the policy is to learn from it
   // What is used together has one number, and what is used later a higher one: how a launch that is larger than memory
   // goes through it. In the order of the accesses.
   std::uint32_t group = 0;

@@ -56,11 +56,11 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
 }
 
 void Launches::add_touch(const CoreRange& range, BlockRange blocks) {
+  if (!range.in_allocation) return;
   if (const MappedFiles::Part* part = files_.part_of(range.offset, range.bytes); part != nullptr) {
     touches_.push_back({part->serial, part->bytes, blocks, range.written});
     return;
   }
-  if (!range.in_allocation) return;
   const Heap::Range* found = state_.heap_of(range.allocation).find(range.allocation);
   if (found != nullptr) touches_.push_back({found->serial, range.bytes, blocks, range.written});
 }

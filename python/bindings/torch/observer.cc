@@ -24,9 +24,11 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   Accesses accesses;
   try {
     const std::uint64_t written = written_arguments(*g_runtime, function, op);
-    for_each_tensor(function.inputs(), [&](const at::Tensor& tensor, std::uint32_t group, std::size_t argument) {
+    const Arguments arguments = function.inputs();
+    const auto add = [&](const at::Tensor& tensor, std::uint32_t group, std::size_t argument) {
       add_tensor(*g_runtime, c10::DeviceType::CPU, tensor, group, is_written(written, argument), accesses);
-    });
+    };
+    if (!add_rows(*g_runtime, op, arguments, accesses)) for_each_tensor(arguments, add);
   } catch (...) {
     return nullptr;  // an exotic tensor: let it fault
   }

@@ -177,6 +177,20 @@ def inference():
     return hash_tensors(result.clone() for result in results)
 
 
+def lookups():
+    """A few rows of a table larger than memory, again and again; and what is no row of it."""
+    table = torch.arange(65536 * 256, dtype=torch.float32).view(65536, 256)
+    found = []
+    for i in range(20):
+        rows = torch.tensor([i * 3001 + 7, 65535 - i, i * 3001 + 7])
+        found += [torch.nn.functional.embedding(rows, table), torch.index_select(table, 0, rows.int())]
+    try:
+        torch.nn.functional.embedding(torch.tensor([65536]), table)
+    except IndexError as error:
+        found.append(torch.tensor(len(str(error))))
+    return hash_tensors(found)
+
+
 def operator_beyond_the_budget():
     """Single operators that touch several times the budget."""
     tensors = some_tensors()

@@ -35,6 +35,11 @@ def test_tensors(flash, scenario):
     compare(flash, scenario)
 
 
+def test_lookups_fetch_the_rows_that_they_use(flash):
+    stats = compare(flash, "lookups")
+    assert stats["fetched_bytes"] < 32 * runner.MIB  # of 64, 40 times
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["foresight", "window", "on_demand"])
 @pytest.mark.parametrize("driver", ["move", "remap"])
