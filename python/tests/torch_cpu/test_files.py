@@ -3,9 +3,17 @@
 Each scenario of scenarios_files.py runs stock and managed, in a part of the memory that its files take.
 """
 
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
 import pytest
 import runner
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+EBB = os.environ.get("EBB_BIN") or ROOT / "build/release/cli/ebb"
 MEMORY = 6 * runner.MIB
 
 
@@ -39,3 +47,17 @@ def test_models_from_checkpoints(flash, tmp_path, name, share):
 
 def test_map_file(flash, tmp_path):
     compare(flash, "mapped_by_hand", folder=str(tmp_path))
+
+
+def test_the_example_generates(flash, tmp_path):
+    """As its text says it: makes its checkpoint, and then has the same tokens with and without Ebbtide."""
+    words = [sys.executable, ROOT / "examples/generate/generate.py", tmp_path / "model", "--layers=2", "--tokens=6"]
+
+    def tokens(*before):
+        done = subprocess.run([*before, *words], capture_output=True, text=True, timeout=240, check=True)
+        return re.findall(r"^token +(\d+)", done.stdout, re.MULTILINE), done.stderr
+
+    expected, _ = tokens()
+    found, said = tokens(EBB, "run", "--memory=96MiB", "--flash", flash, "--")
+    assert len(expected) == 6 and found == expected
+    assert re.search(r"steps +none told, [1-9]\d* found", said), said
