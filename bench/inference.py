@@ -127,7 +127,7 @@ def steady(turns):
 
 def share_of_bound(turn, alone, missing):
     """What a token must take, by what it took."""
-    return max(alone, missing / statistics.mean(turn["disk"])) / steady([turn])
+    return max(alone, missing / statistics.mean(turn["disk"])) / steady([turn["seconds"]])
 
 
 def table(results):
@@ -183,6 +183,8 @@ def main():
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     whole = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "programs": programs}
+    if arguments.save:
+        print(f"saved {save(whole, 'inference')}", file=sys.stderr)
     if arguments.json:
         print(json.dumps(whole, indent=1))
     else:
@@ -193,8 +195,6 @@ def main():
               file=sys.stderr)
         if not arguments.json:
             print_table(table(results))
-    if arguments.save:
-        print(f"saved {save(whole, 'inference')}", file=sys.stderr)
     turns = [share["Ebbtide"] for results in programs.values() for share in results["shares"]]
     return 0 if all(some and all(turn["same"] for turn in some) for some in turns) else 1
 
