@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE / "training"))
 import children  # noqa: E402
 import contenders  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import report  # noqa: E402
+from output import progress_line, report  # noqa: E402
 
 MODELS = ("gpt2", "resnet152", "mlp")
 BINARY = HERE.parent / "build" / "release" / "bench" / "bench_allocators"
@@ -216,11 +216,7 @@ def main():
     if arguments.to_log:
         write_log(*arguments.to_log)
         return
-
-    def progress(text):
-        if not arguments.json and sys.stdout.isatty():
-            print(f"\r\033[K{text}", end="", flush=True)
-
+    progress = progress_line(arguments.json)
     try:
         arguments.flash = children.flash_directory(arguments.flash)
         allocators, notes = find_allocators()

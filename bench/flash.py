@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE / "training"))
 import children  # noqa: E402
 import fio  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import report  # noqa: E402
+from output import progress_line, report  # noqa: E402
 from streams import BINARY, run_once  # noqa: E402
 
 PROGRAMS = {"reductions": ("read",), "transform": ("read", "write")}  # to fio's jobs for it
@@ -85,11 +85,7 @@ def table(rows):
 
 def main():
     arguments = parse_arguments()
-
-    def progress(text):
-        if not arguments.json and sys.stdout.isatty():
-            print(f"\r\033[K{text}", end="", flush=True)
-
+    progress = progress_line(arguments.json)
     try:
         fio.find()
         arguments.flash = children.flash_directory(arguments.flash)

@@ -30,7 +30,7 @@ import children  # noqa: E402
 import fio  # noqa: E402
 from children import ChildError, MemoryCgroup, flash_directory, format_size  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import print_table, save  # noqa: E402
+from output import print_table, progress_line, save  # noqa: E402
 
 MIB = 2**20
 BESIDE = 700 * MIB
@@ -89,14 +89,10 @@ def read_by_fio(path):
     return fio.bandwidth(path, ("read",), min(2**30, path.stat().st_size // MIB * MIB))
 
 
-def progress(text):
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", flush=True, file=sys.stderr)
-
-
 def measure(generation, size, arguments, kinds=("mapped", "Accelerate", "Ebbtide")):
     shares = [{"share": share, "budget": size // share, **{kind: [] for kind in kinds}} for share in arguments.shares]
     results = {"size": size, "kinds": kinds, "all": [], "shares": shares}
+    progress = progress_line(arguments.json)
     expected = None
     shard = generation.model if generation.model.is_file() else next(generation.folder.glob("*.safetensors"))
     for turn in range(arguments.rounds):

@@ -17,6 +17,15 @@ def print_table(rows):
     print(flush=True)
 
 
+def progress_line(quiet):
+    """A function that shows what is going on: on a terminal one line that is written over; elsewhere it would stay."""
+    def show(text):
+        if not quiet and sys.stdout.isatty():
+            print(f"\r\033[K{text}", end="", flush=True)
+
+    return show
+
+
 def report(results, rows, name, arguments):
     """The raw results if --json asks for them, else the table, headed by machine and date; kept if --save does."""
     if arguments.json:

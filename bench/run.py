@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE / "training"))
 import contenders  # noqa: E402
 from children import ChildError, ebb_binary, flash_directory  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import print_table, save  # noqa: E402
+from output import print_table, progress_line, save  # noqa: E402
 
 MODELS = ("gpt2", "resnet152", "mlp", "mlp_fused")  # as in training/models.py, which needs torch to be imported
 
@@ -59,11 +59,7 @@ def parse_arguments():
 
 
 def measure(arguments, results):
-    def progress(text):
-        """On a terminal one line that is written over; nowhere else, because elsewhere it would stay."""
-        if not arguments.json and sys.stdout.isatty():
-            print(f"\r\033[K{text}", end="", flush=True)
-
+    progress = progress_line(arguments.json)
     if arguments.benchmark in ("training", "all"):
         results["training"] = []
         for name in arguments.models:

@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE / "training"))
 
 import children  # noqa: E402
 from machine import describe_machine  # noqa: E402
-from output import print_table, save  # noqa: E402
+from output import print_table, progress_line, save  # noqa: E402
 
 PROGRAMS = ("network", "convolution", "reductions", "pca")
 CONTENDERS = ("window", "on_demand", "memmap")
@@ -130,12 +130,7 @@ def main():
     try:
         arguments.flash = children.flash_directory(arguments.flash)
         names, notes = contenders(arguments)
-
-        def progress(text):
-            if not arguments.json and sys.stdout.isatty():
-                print(f"\r\033[K{text}", end="", flush=True)
-
-        runs = measure(arguments, names, progress)
+        runs = measure(arguments, names, progress_line(arguments.json))
     except children.ChildError as error:
         raise SystemExit(f"bench/streams.py: {error}") from None
     check_answers(runs)

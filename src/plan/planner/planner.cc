@@ -14,8 +14,9 @@ namespace {
 // Another draft must be so much better than the best so far. A forecast is exact to about a percent where the drafts
 // move different blocks; where only the tiers differ, a smaller gain is one.
 constexpr double kBetter = 0.99, kBetterTiers = 0.999;
-// A draft with a part of everything absent is preferred where nothing is written: real lanes are slower than forecast
-// for few requests, and it has the most under way. Forecasts of what is written are not as exact.
+// A draft with a part of everything absent is preferred where a lane has more to do than the launches and nothing, or
+// little, is written: real lanes are slower than forecast for few requests, and it has the most under way. Forecasts of
+// what is written are not as exact.
 constexpr double kBetterRead = 1.1, kBetterWritten = 0.97, kSpreadMore = 0.1;
 constexpr double kWrittenMax = 0.125, kMovedMax = 1.15;
 
@@ -87,21 +88,22 @@ class Search {
     taste.reserve_blocks = limits_.frames_in_transit;
     const Candidate whole = std::exchange(best_, {});
     consider(taste, 1);
-    if (best_.ns >= (only_read(best_, whole) ? kBetterRead : kBetterWritten) * whole.ns) best_ = whole;
+    if (best_.ns >= better_than(whole) * whole.ns) best_ = whole;
   }
 
-  // Nearly; and no more of it.
-  static bool only_read(const Candidate& spread, const Candidate& whole) {
-    const auto moved = [](const Candidate& candidate) {
-      std::pair<double, double> blocks{0, 0};  // in all, and those written
-      for (const PieceAbsence& absence : candidate.absences) {
-        blocks.first += absence.blocks;
-        blocks.second += absence.unwritten;
-      }
-      return blocks;
-    };
-    return moved(whole).second <= kWrittenMax * moved(whole).first &&
-           moved(spread).first <= kMovedMax * moved(whole).first;
+  // How much better the spread draft, the best so far, must be than `whole`; above 1: it may be worse.
+  double better_than(const Candidate& whole) const {
+    double all = 0, written = 0, lane_ns = 0;
+    for (const PieceAbsence& absence : whole.absences) {
+      all += absence.blocks;
+      written += absence.unwritten;
+      lane_ns += absence.needed ? absence.blocks * drafter_.block_ns(absence.tier) : 0;
+    }
+    if (written > kWrittenMax * all) return kBetterWritten;
+    double spread = 0;
+    for (const PieceAbsence& absence : best_.absences) spread += absence.blocks;
+    if (spread > kMovedMax * all) return kBetterWritten;
+    return lane_ns > computed_ns() ? kBetterRead : kBetter;
   }
 
   double computed_ns() const { return drafter_.start_ns()[recording_.size()]; }

@@ -4,8 +4,9 @@
 //
 // A device with few requests before it is slower than it can be, and plans keep it busy, so times in which less was
 // under way count only while nothing better is known. Blocks that leave unchanged are under way, and nothing is
-// written: reads beside them alone are reads alone. Owned by the runtime, under its lock. Old observations count less
-// and less.
+// written: reads beside them alone are reads alone.
+//
+// Owned by the runtime, under its lock. Old observations count less and less.
 #pragma once
 
 #include <array>
