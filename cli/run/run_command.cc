@@ -41,6 +41,9 @@ namespace {
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 constexpr std::uint64_t kBlockBytesMax = kGiB;
 constexpr const char* kDeviceMemory = "EBB_DEVICE_MEMORY";  // comes first among the settings where it is one
+// How often an idle thread of GNU's OpenMP looks for work before it sleeps: 300'000 times if nobody says, milliseconds
+// of a core that transfers need. So many last from one operator to the next (docs/cli.md has numbers).
+constexpr const char* kSpinCount = "20000";
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
@@ -125,6 +128,9 @@ Variables validated_settings(const RunArguments& arguments) {
   variables.emplace_back("EBB_MEMORY", for_device ? "0" : std::to_string(memory_budget(arguments.memory)));
   variables.emplace_back("EBB_FLASH", flash_variable(arguments.flash));
   if (std::getenv("EBB_MAP_FILES") == nullptr) variables.emplace_back("EBB_MAP_FILES", "1");
+  if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
+    variables.emplace_back("GOMP_SPINCOUNT", kSpinCount);
+  }
   if (!arguments.policy.empty()) {
     const auto known = all_policy_names();
     if (std::find(known.begin(), known.end(), arguments.policy) == known.end()) {

@@ -193,6 +193,18 @@ def test_environment_of_the_program(box):
     assert found["path"] == [f"{python}/ebbtide/hook", python, str(box.path / "site")]
 
 
+def test_idle_threads_of_openmp_sleep_soon(box):
+    """Unless the user has said how they wait."""
+    program = "import os; print(os.environ.get('GOMP_SPINCOUNT'))"
+
+    def spins(**environment):
+        return box.python(program, "--quiet", **environment).stdout.strip()
+
+    assert spins() == b"20000"
+    assert spins(GOMP_SPINCOUNT="7") == b"7"
+    assert spins(OMP_WAIT_POLICY="active") == b"None"
+
+
 def test_device_memory_reaches_the_program_and_the_summary(box):
     program = "import os, torch; print(*(os.environ.get('EBB_' + n) for n in ('DEVICE_MEMORY', 'DEVICE', 'MEMORY')))"
     options = ["--device-memory", "20GiB", "--device", "1"]
