@@ -7,13 +7,8 @@
 namespace ebb {
 namespace {
 
-// How far ahead an event of the program is looked for, if it is not the one expected. Launches are telling; sizes of
-// allocations repeat.
-constexpr Recording::Position kLaunchWindow = 256;
-constexpr Recording::Position kAllocationWindow = 16;
-constexpr std::uint32_t kMissesMax = 64;        // in a row: the program does something else
-constexpr std::uint32_t kSwitchesMax = 8;       // searches for another kind in one iteration
 constexpr std::uint32_t kLaunchesTelling = 16;  // by which the beginning of an iteration is known
+constexpr std::uint64_t kSoon = 64;  // events: what the plan does not know is used again within, for all we know
 
 }  // namespace
 
@@ -51,7 +46,7 @@ void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
     if (const Position first = guide_->allocated(allocation, bytes); first != Recording::kNever) when = base_ + first;
     return see_use(blocks, when);
   }
-  const Position position = match(Recording::allocation_signature(bytes), false);
+  const Position position = match(Recording::allocation_signature(bytes), 0, {});
   if (position != Recording::kNever) {
     const std::uint32_t reference = plan().event(position).reference;
     bound_[reference] = allocation;
@@ -96,15 +91,28 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   }
   if (!following_) return;
   if (guide_ != nullptr) return launched_by_guide(op, touches);
-  const Position position = match(Recording::launch_signature(op, touches.size()), true);
-  if (position == Recording::kNever) return;
-  const auto uses = plan().uses(plan().event(position));
+  const Position position = match(Recording::launch_signature(op, touches.size()), op, touches);
+  if (position == Recording::kNever) return see_unknown(touches);
+  const Recording::Event& event = plan().event(position);
+  const auto uses = plan().uses(event);
+  if (event.signature != Recording::launch_signature(op, touches.size())) {
+    see_unknown(touches);
+    touches = align(uses, touches);
+  }
   for (std::size_t i = 0; i < touches.size(); ++i) {
+    if (touches[i].allocation == 0) continue;
     doubt(uses[i].reference, touches[i].allocation);
     bound_[uses[i].reference] = touches[i].allocation;
     see_use(touches[i].blocks, next_use_after(uses[i]));
   }
   matched(position, touches);
+}
+
+// What the plan does not know, or not all of.
+void Follower::see_unknown(std::span<const Touch> touches) {
+  for (const Touch& touch : touches) {
+    if (recording_.made_here(touch.allocation)) see_use(touch.blocks, now() + kSoon);
+  }
 }
 
 // Notes, for the iterations that will follow this one, whether a tensor is the one that was foreseen.
@@ -138,57 +146,6 @@ void Follower::launched_by_guide(std::uint64_t op, std::span<const Touch> touche
   const auto operands = guide_->operands();
   for (std::size_t i = 0; i < uses.size(); ++i) see(uses[i], operands[i].blocks);
   matched(position, operands);
-}
-
-Recording::Position Follower::match(std::uint64_t signature, bool launch) {
-  // A free is not waited for: freed() has told of it, or it is late.
-  Position expected = cursor_;
-  while (expected < plan().size() && plan().event(expected).kind == Recording::Kind::kFree) ++expected;
-  if (expected < plan().size() && plan().event(expected).signature == signature) {
-    misses_ = 0;
-    cursor_ = expected + 1;
-    return expected;
-  }
-  if (switch_kind() || (launch && begin_later())) return cursor_ - 1;
-  const Position end = std::min(plan().size(), expected + (launch ? kLaunchWindow : kAllocationWindow));
-  for (Position position = expected; position < end; ++position) {
-    if (plan().event(position).signature != signature) continue;
-    cursor_ = position + 1;
-    misses_ = 0;
-    return position;
-  }
-  if (++misses_ >= kMissesMax) {
-    following_ = false;
-    ++deviations_;
-  }
-  return Recording::kNever;
-}
-
-// The program does not what was expected: if all that it has done in this iteration, the latest event included, is how
-// another kind begins, that is the one.
-bool Follower::switch_kind() {
-  if (switches_ >= kSwitchesMax) return false;
-  ++switches_;
-  const std::uint32_t other = iterations_.that_begins_as(recording_, kind_);
-  if (other == Iterations::kNone) return false;
-  ++deviations_;
-  follow(other);
-  return true;
-}
-
-// The second iteration is not like the beginning of the first, but like what came later there, after the setup: the
-// recording is cut. Only launches are compared: what this one frees, that one made.
-bool Follower::begin_later() {
-  if (iterations_over_ != 1 || launches_ < try_later_) return false;
-  try_later_ = 2 * launches_;
-  const Position first = plan().begin_of(recording_);
-  if (first == Recording::kNever || first == 0) return false;
-  iterations_.cut(kind_, first);
-  misses_ = 0;
-  bind_launches();
-  rebuild();
-  began(true);
-  return true;
 }
 
 // The launches of this iteration so far are the first ones of the plan.

@@ -85,7 +85,17 @@ class Follower : public Policy {
   std::uint32_t blocks_seen() const { return static_cast<std::uint32_t>(next_use_.size()); }
 
  private:
-  Position match(std::uint64_t signature, bool launch);
+  // Of follower_match.cc: where in the plan an event is, by its signature, and a launch by its operator and operands.
+  enum class Kinship : std::uint8_t { kSame, kOther, kUnknown };
+  Position match(std::uint64_t signature, std::uint64_t op, std::span<const Touch> touches);
+  Position find_allocation(Position from, std::uint64_t signature) const;
+  Position find_launch(Position from, std::uint64_t signature, std::uint64_t op, std::span<const Touch> touches) const;
+  Kinship kinship(const Recording::Event& event, std::span<const Touch> touches) const;
+  std::span<const Touch> align(std::span<const Recording::Use> uses, std::span<const Touch> touches);
+  bool switch_kind();
+  bool begin_later();
+
+  void see_unknown(std::span<const Touch> touches);
   void launched_by_guide(std::uint64_t op, std::span<const Touch> touches);
   void end_guide();
   std::uint64_t next_use_after(const Recording::Use& use) const;
@@ -98,8 +108,6 @@ class Follower : public Policy {
   }
   void bind_launches();
   void bind_uses(const Recording::Event& event, const Recording::Event& here);
-  bool switch_kind();
-  bool begin_later();
   void rebuild();
   std::uint64_t resolve(std::uint32_t reference, bool next_iteration) const;
 
@@ -126,6 +134,7 @@ class Follower : public Policy {
   std::vector<std::uint64_t> bound_;          // by reference of the plan: the serial it has in this iteration, or 0
   std::vector<std::uint64_t> next_use_;       // by block
   std::vector<BlockIndex> first_blocks_;      // scratch of launched()
+  std::vector<Touch> aligned_;                // what align() returns
   std::vector<bool> seen_;                    // scratch of rebuild()
 };
 

@@ -50,7 +50,9 @@ void Foresight::began(bool changed) {
     planned = {kind_version(), frames(), searches, pace(), duration_ns, std::move(plan)};
   }
   if (!changed) return;
+  // Whatever the plan before wanted back, and when, this one does not know of.
   away_.clear();
+  std::fill(away_until_.begin(), away_until_.end(), 0);
   cleanings_.clear();
 }
 

@@ -22,8 +22,10 @@ struct Signature {
   bool old = false;
 };
 
+// Of tensors below, or of lasting ones alone: how many others there are depends on how large they are, as a prompt's
+// are and a token's are not.
 Signature signature_of(std::uint64_t op, std::span<const Touch> touches, std::uint64_t old_below) {
-  Signature signature{mix(op, touches.size())};
+  Signature signature{mix(op, old_below == 0 ? 0 : touches.size())};
   for (const Touch& touch : touches) {
     if (touch.allocation >= old_below && touch.allocation < kLastingSerials) continue;
     signature.value = mix(signature.value, touch.allocation);

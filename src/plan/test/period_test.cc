@@ -73,5 +73,24 @@ TEST(Period, AnotherModelIsFoundAfterTheFirst) {
   for (std::size_t i = 30; i < ends.size(); ++i) EXPECT_EQ(ends[i] - ends[i - 1], 60u);
 }
 
+TEST(Period, AnIterationOnLastingTensorsIsTheSameWithMoreOfOthers) {
+  Period period;
+  constexpr std::uint32_t kLayers = 40;
+  const auto pass = [&](bool longer) {
+    std::uint32_t begun = 0;
+    for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+      std::vector<Touch> touches{{kLastingSerials + layer, 4096, {}}};
+      if (longer) touches.push_back({1, 4096, {}});
+      begun += period.begins(7, touches, 0) ? 1 : 0;
+    }
+    return begun;
+  };
+  pass(true);  // a prompt, and what it makes is large enough to be managed
+  EXPECT_EQ(pass(false), 1u);
+  EXPECT_EQ(pass(false), 1u);
+  EXPECT_EQ(pass(true), 1u);
+  EXPECT_EQ(pass(false), 1u);
+}
+
 }  // namespace
 }  // namespace ebb
