@@ -26,9 +26,9 @@
 #include "python_package.h"
 #include "rivals/policies.h"
 #include "run/child_process.h"
+#include "run/job.h"
 #include "run/preload.h"
 #include "run/scratch_directory.h"
-#include "run/stats_reader.h"
 #include "run/status_line.h"
 #include "run/summary.h"
 #include "text.h"
@@ -165,15 +165,19 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.command = arguments.command;
   account.outcome = outcome;
   account.imported_torch = ::access(claim_path.c_str(), F_OK) == 0;
+  std::error_code none;
+  const std::uintmax_t others = std::filesystem::file_size(claim_path + ".others", none);  // a byte each
+  if (!none) account.others = others;
   account.policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
   account.stats.budget_bytes = parse_size(variables.front().second);
   account.on_device = variables.front().first == kDeviceMemory;
-  if (const auto reading = read_final_stats(stats_path)) {
+  account.ranks = read_ranks(stats_path, true);
+  if (const auto reading = read_job(stats_path, true)) {
     account.managed = true;
     account.stats = reading->stats;
     account.policy = reading->policy;
     account.description = reading->description;
-    account.step_seconds = read_step_seconds(stats_path);
+    account.step_seconds = account.ranks.empty() ? read_step_seconds(stats_path) : account.ranks[0].step_seconds;
   }
   return account;
 }

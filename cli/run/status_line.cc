@@ -15,6 +15,7 @@
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/units.h"
+#include "run/job.h"
 #include "text.h"
 
 namespace ebb::cli {
@@ -123,7 +124,7 @@ void StatusLine::draw() {
 
 std::string StatusLine::compose() {
   const auto now = std::chrono::steady_clock::now();
-  const auto reading = read_stats(stats_path_);
+  const auto reading = read_job(stats_path_, false);
   std::vector<std::string> parts;
   if (reading) {
     samples_.push_back(StatusSample{now, reading->stats});

@@ -62,6 +62,22 @@ const char* unmanaged_reason(const RunAccount& account) {
               fmt::format("summary file '{}' cannot be written: {}; name another with --summary FILE", path, reason));
 }
 
+std::string rank_text(const Rank& rank) {
+  const Stats& stats = rank.reading.stats;
+  return fmt::format("peak resident {} of {}, fetched {}, evicted {}, stalled {}",
+                     format_size(stats.peak_resident_bytes), format_size(stats.budget_bytes),
+                     format_size(stats.fetched_bytes), format_size(stats.evicted_bytes),
+                     format_seconds(static_cast<double>(stats.stall_ns) / 1e9));
+}
+
+nlohmann::ordered_json rank_json(const Rank& rank) {
+  nlohmann::ordered_json json;
+  json["rank"] = rank.number;
+  json["median_step_seconds"] = median(rank.step_seconds);
+  for (const auto& [name, counter] : kStatsFields) json[name] = rank.reading.stats.*counter;
+  return json;
+}
+
 std::string temporary_template(const std::string& target) { return target + ".XXXXXX"; }
 
 }  // namespace
@@ -81,6 +97,9 @@ nlohmann::ordered_json summary_json(const RunAccount& account) {
   json["median_step_seconds"] = median(account.step_seconds);
   for (const auto& [name, counter] : kStatsFields) json[name] = account.stats.*counter;
   json["step_seconds"] = account.step_seconds;
+  json["ranks"] = nlohmann::ordered_json::array();
+  for (const Rank& rank : account.ranks) json["ranks"].push_back(rank_json(rank));
+  json["unmanaged_processes"] = account.others;
   return json;
 }
 
@@ -114,6 +133,11 @@ std::string summary_table(const RunAccount& account, bool colour) {
   if (stats.guided > 0) row("launches by the guide", std::to_string(stats.guided));
   if (stats.io_errors > 0) row("transfers retried", std::to_string(stats.io_errors));
   if (stats.corrupt_blocks > 0) row("corrupt blocks", std::to_string(stats.corrupt_blocks));
+  for (const Rank& rank : account.ranks) row(fmt::format("rank {}", rank.number).c_str(), rank_text(rank));
+  if (account.others > 0) {
+    row("outside the budget",
+        fmt::format("{} other process{} that imported torch", account.others, account.others == 1 ? "" : "es"));
+  }
   row("exit code", exit_text(account.outcome));
   return table;
 }

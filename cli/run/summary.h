@@ -8,6 +8,7 @@
 
 #include "ebb/stats.h"
 #include "run/child_process.h"
+#include "run/job.h"
 
 namespace ebb::cli {
 
@@ -15,12 +16,14 @@ struct RunAccount {
   std::vector<std::string> command;
   ChildOutcome outcome;
   bool imported_torch = false;  // a process of the program claimed to be the managed one
+  std::uint64_t others = 0;     // that imported torch, and are not managed
   bool managed = false;         // and published statistics
   bool on_device = false;       // its budget is of GPU memory
   std::string policy;
   std::string description;
   Stats stats;
   std::vector<double> step_seconds;
+  std::vector<Rank> ranks;  // of a launcher; the statistics are of all together
 };
 
 nlohmann::ordered_json summary_json(const RunAccount& account);

@@ -1,9 +1,11 @@
 """Start-up hook of `ebb run`: Python imports this module by itself, because its directory leads PYTHONPATH.
 
 It waits for the program to import torch and then, in the one process that claims the run, calls
-ebbtide._enable_from_environment(). Everything else is left as Python would have it without us: another sitecustomize
-further along sys.path is run, our directory disappears from sys.path, and torch keeps its own loader. Processes that
-come later, or were forked, do nothing.
+ebbtide._enable_from_environment(). Where a launcher has started several ranks on this machine (torchrun and all that
+sets LOCAL_RANK as it does), each of them claims its own part, and the launcher nothing. Everything else is left as
+Python would have it without us: another sitecustomize further along sys.path is run, our directory disappears from
+sys.path, and torch keeps its own loader. Processes that come later, or were forked, do nothing; `ebb run` is told how
+many of them imported torch.
 
 A program that was to be managed and cannot be is stopped with exit code 2: running it unmanaged, silently, would let
 it take all the memory that the budget was meant to save. Nothing else here may raise. Kept free of syntax that old
@@ -31,11 +33,27 @@ def _stop(message):
         os._exit(_EXIT_CODE)
 
 
-def _claim():
+def _rank():
+    """This process's number among the ranks that a launcher has started on this machine, and how many they are."""
+    try:
+        rank, size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return None
+    return (rank, size) if 0 <= rank < size else None
+
+
+def _launches():
+    """Whether this process only starts ranks: it imports torch for that, and has no tensors."""
+    words = getattr(sys, "orig_argv", sys.argv)
+    modules = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+    named = [os.path.basename(word) for word in words[:3]]
+    return "torchrun" in named or any(module in words[:4] for module in modules) or (
+        "accelerate" in named and "launch" in words
+    )
+
+
+def _claim(path):
     """Whether this process is the one to be managed: it created the claim file, or did so before an exec."""
-    path = os.environ.get("EBB_CLAIM")
-    if not path:
-        return False
     own = str(os.getpid())
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -54,9 +72,48 @@ def _claim():
     return True
 
 
+def _claim_rank(path, rank, size):
+    """The same for a rank, which may be started again after one with its number has ended; sets what is its share."""
+    path += ".rank%d" % rank
+    try:
+        with open(path) as claim:
+            holder = claim.read()
+        if holder.isdigit() and not os.path.exists("/proc/" + holder):
+            os.unlink(path)
+    except OSError:
+        pass
+    if not _claim(path):
+        return False
+    if os.environ["EBB_STATS"].endswith(".rank%d" % rank):
+        return True  # set before an exec
+    os.environ["EBB_STATS"] += ".rank%d" % rank
+    os.environ["EBB_MEMORY"] = str(int(os.environ["EBB_MEMORY"]) // size)
+    directory, colon, limit = os.environ["EBB_FLASH"].rpartition(":")
+    if colon and limit.isdigit():
+        os.environ["EBB_FLASH"] = "%s:%d" % (directory, int(limit) // size)
+    return True
+
+
+def _belongs():
+    """Whether this process is to be managed. Those that are not, although they import torch, are counted."""
+    path = os.environ.get("EBB_CLAIM")
+    if not path or _launches():
+        return False
+    rank = _rank()
+    if _claim(path) if rank is None else _claim_rank(path, *rank):
+        return True
+    try:
+        descriptor = os.open(path + ".others", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(descriptor, b".")
+        os.close(descriptor)
+    except OSError:
+        pass
+    return False
+
+
 def _enable():
     """Hand this process's memory to Ebbtide, or stop it with the reason."""
-    if not _claim():
+    if not _belongs():
         return
     importing = sys.modules.get("ebbtide.torch")
     if importing is not None and not hasattr(importing, "_enable_from_environment"):
