@@ -67,6 +67,7 @@ class Engine {
   void forsake(BlockIndex block);
   // Somebody touched an absent block and waits. It comes first, and may displace blocks in use.
   void fault(BlockIndex block);
+  // What is lost by it fails with the next pump(): until then the driver can say why.
   void complete(const FlashCompletion& completion);
   // Serves who waits, fetches ahead, restores the reserve. Call after anything above.
   void pump();
@@ -177,6 +178,7 @@ class Engine {
   void restore_reserve();
   void evicted(std::uint32_t token, const FlashCompletion& completion);
   void evict_failed(std::uint32_t token, Status status);
+  void fail_unread();
   void leave_file(std::uint32_t token);
   void keep_in_memory(std::uint32_t token);
   void fetched(std::uint32_t token, const FlashCompletion& completion);
@@ -216,6 +218,7 @@ class Engine {
   std::vector<BlockIndex> hurried_;  // the last one first
   std::vector<Written> written_;
   bool spare_used_ = false;
+  std::vector<BlockIndex> unread_;   // lost, and who waits has not been told yet
   bool short_of_frames_ = false;
   BlockIndex starved_;
   BlockIndex lost_block_;
