@@ -100,9 +100,13 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   };
   static constexpr std::size_t kFaultsMax = 64;  // faulting blocks whose stall is timed at once
 
-  std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes, bool shared) noexcept override;
   bool unmap_for_program(std::span<std::byte> memory) noexcept override;
-  std::byte* map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes);
+  Kinds kinds_for_program(std::span<const std::byte> memory) noexcept override;
+  int discard_for_program(std::span<std::byte> memory) noexcept override;
+  int discard_in_block(std::span<std::byte> memory, std::span<std::byte> buffer);
+  bool renew(Lock& lock, BlockIndex block);
+  std::byte* map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes, bool shared);
   void close_if_unused(std::int32_t file);
   void close_files();
   void stop_threads();

@@ -1,7 +1,15 @@
 // ManagedRuntime: files that the program maps. Their blocks come from the file and leave without a write; what the
 // program writes to them is its own.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "runtime/managed_runtime.h"
 
@@ -10,6 +18,18 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kMappedBytesMin = kMiB;  // smaller files are left to the kernel
+
+template <typename... Values>
+void tell(const char* format, const Values&... values) {
+  char text[768];
+  const int length = std::snprintf(text, sizeof text, format, values...);
+  const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), sizeof text - 1);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, bytes);
+}
+
+struct Free {
+  void operator()(std::byte* bytes) const { std::free(bytes); }
+};
 
 }  // namespace
 
@@ -30,21 +50,23 @@ std::span<std::byte> ManagedRuntime::map_file(const std::string& path, std::uint
     check(rest > 0, "it ends at byte " + std::to_string(source.bytes));
     check(bytes <= rest, "it has " + std::to_string(rest) + " bytes from there on, not " + std::to_string(bytes));
     bytes = bytes == 0 ? rest : bytes;
-    data = map(lock, source, offset, bytes);
+    data = map(lock, source, offset, bytes, false);
+    if (data == nullptr) close_if_unused(source.file);
   }
   if (data == nullptr) out_of_memory(bytes);
   return {data, bytes};
 }
 
 // Null: there is no room. Lock held.
-std::byte* ManagedRuntime::map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes) {
+std::byte* ManagedRuntime::map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes,
+                               bool shared) {
   tell_core();
   std::uint64_t first = 0;
-  const Status status = take_addresses(lock, [&] { return core_.files().map(source.file, offset, bytes, first); });
+  const Status status =
+      take_addresses(lock, [&] { return core_.files().map(source.file, offset, bytes, first, shared); });
   pump();
   after_change();
   if (status == Status::kOk) return base_ + first;
-  close_if_unused(source.file);
   return nullptr;
 }
 
@@ -86,7 +108,81 @@ bool ManagedRuntime::unmap_for_program(std::span<std::byte> memory) noexcept {
   return true;
 }
 
-std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept {
+FileMapper::Kinds ManagedRuntime::kinds_for_program(std::span<const std::byte> memory) noexcept {
+  const std::uint64_t offset = offset_of(memory.data());
+  if (offset >= space_bytes_) return {false, false, true};
+  Lock lock(mutex_, std::defer_lock);
+  if (!child_) lock.lock();  // there nothing changes any more
+  const MappedFiles::Kinds kinds = core_.files().kinds(offset, memory.size());
+  return {kinds.files, kinds.shared, kinds.other};
+}
+
+int ManagedRuntime::discard_for_program(std::span<std::byte> memory) noexcept {
+  const std::uint64_t unit = core_.block_bytes();
+  const std::unique_ptr<std::byte, Free> buffer(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, unit)));
+  if (buffer == nullptr) return EAGAIN;
+  while (!memory.empty()) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(unit - offset_of(memory.data()) % unit, memory.size());
+    if (const int error = discard_in_block(memory.first(bytes), {buffer.get(), bytes}); error != 0) return error;
+    memory = memory.subspan(bytes);
+  }
+  return 0;
+}
+
+// Memory within one block, in whole pages. Where the block cannot begin anew, and for a part of it, what the file has
+// is copied there.
+int ManagedRuntime::discard_in_block(std::span<std::byte> memory, std::span<std::byte> buffer) {
+  const std::uint64_t unit = core_.block_bytes();
+  const std::uint64_t offset = offset_of(memory.data());
+  const BlockIndex block(static_cast<std::uint32_t>(offset / unit));
+  const std::uint64_t before = offset % unit;
+  FlashRequest read;
+  {
+    Lock lock(mutex_, std::defer_lock);
+    if (!child_) lock.lock();
+    read.place = core_.files().place_of(block);
+    if (!child_ && read.place.valid()) {
+      if (before == 0 && memory.size() >= read.place.bytes && renew(lock, block)) return 0;
+      const Block& there = core_.table()[block];
+      if (there.state == BlockState::kOnFlash && ExtentPool::in_file(there.extent)) return 0;
+    }
+  }
+  if (!read.place.valid() || before >= read.place.bytes) {
+    std::memset(memory.data(), 0, memory.size());
+    return 0;
+  }
+  read.place.offset += before;
+  read.place.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(read.place.bytes - before, memory.size()));
+  if (flash_.read_now(read, buffer) != Status::kOk) {
+    Lock lock(mutex_, std::defer_lock);
+    if (!child_) lock.lock();
+    tell("ebb: '%.300s' cannot be read any more, or has shrunk: madvise(MADV_DONTNEED) fails with EIO\n",
+         files_->name(read.place.file));
+    return EIO;
+  }
+  std::memcpy(memory.data(), buffer.data(), memory.size());
+  return 0;
+}
+
+// The block is as the file has it, once it is touched again. Lock held.
+bool ManagedRuntime::renew(Lock& lock, BlockIndex block) {
+  constexpr int kTurnsMax = 50;
+  constexpr std::chrono::milliseconds kTurn{10};
+  tell_core();
+  bool done = core_.files().renew(block);
+  for (int turn = 0; !done && turn < kTurnsMax; ++turn) {
+    const BlockState state = core_.table()[block].state;
+    if (state != BlockState::kEvicting && state != BlockState::kFetching) break;
+    changed_.wait_for(lock, kTurn);
+    done = core_.files().renew(block);
+  }
+  if (!core_.engine().idle()) pump();
+  after_change();
+  return done;
+}
+
+std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes,
+                                           bool shared) noexcept {
   if (child_ || bytes < std::max(kMappedBytesMin, 2 * core_.block_bytes())) return nullptr;
   try {
     Lock lock(mutex_);
@@ -96,7 +192,7 @@ std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset,
     const std::uint64_t rest = source.bytes > offset ? source.bytes - offset : 0;
     // Beyond the last page of a file every touch fails.
     if (rest > 0 && bytes <= (rest + kPageBytes - 1) / kPageBytes * kPageBytes) {
-      return map(lock, source, offset, std::min(bytes, rest));
+      if (std::byte* const data = map(lock, source, offset, std::min(bytes, rest), shared)) return data;
     }
     close_if_unused(source.file);
   } catch (const std::exception&) {

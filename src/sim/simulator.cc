@@ -215,6 +215,12 @@ void SimDriver::unmap(BlockRange blocks) {
   if (!core_.engine().idle()) pump();
 }
 
+bool SimDriver::renew(BlockIndex block) {
+  const bool done = core_.files().renew(block);
+  if (!core_.engine().idle()) pump();
+  return done;
+}
+
 bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {
   for (std::uint32_t stuck = 0; !core_.adopted().adopt(block);) {
     pump();

@@ -35,12 +35,22 @@ bool is_written(int fd) {
   return written;
 }
 
-void* map_for(void* context, int fd, std::size_t bytes, off_t offset) {
-  return static_cast<FileMapper*>(context)->map_for_program(fd, static_cast<std::uint64_t>(offset), bytes);
+void* map_for(void* context, int fd, std::size_t bytes, off_t offset, bool shared) {
+  return static_cast<FileMapper*>(context)->map_for_program(fd, static_cast<std::uint64_t>(offset), bytes, shared);
 }
 
 bool unmap_for(void* context, void* data, std::size_t bytes) {
   return static_cast<FileMapper*>(context)->unmap_for_program({static_cast<std::byte*>(data), bytes});
+}
+
+unsigned kinds_for(void* context, const void* data, std::size_t bytes) {
+  const auto kinds = static_cast<FileMapper*>(context)->kinds_for_program({static_cast<const std::byte*>(data), bytes});
+  return (kinds.files ? calls::kMappedPrivate : 0U) | (kinds.shared ? calls::kMappedShared : 0U) |
+         (kinds.other ? calls::kMappedNoFile : 0U);
+}
+
+int discard_for(void* context, void* data, std::size_t bytes) {
+  return static_cast<FileMapper*>(context)->discard_for_program({static_cast<std::byte*>(data), bytes});
 }
 
 }  // namespace
@@ -105,7 +115,7 @@ bool OpenedFiles::serve(FileMapper* mapper) {
   if (mapper == nullptr && !serves_) return true;
   const auto set = reinterpret_cast<calls::SetFiles>(::dlsym(RTLD_DEFAULT, calls::kFilesName));
   if (set == nullptr) return false;
-  const calls::Files files{mapper, &map_for, &unmap_for};
+  const calls::Files files{mapper, &map_for, &unmap_for, &kinds_for, &discard_for};
   if (set(mapper == nullptr ? nullptr : &files) != 0) return false;  // another runtime has them
   serves_ = mapper != nullptr;
   return true;
