@@ -14,7 +14,7 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
   const std::uint64_t count = (bytes + unit - 1) / unit;
   // One block more than asked for: some part of the range then has whole blocks enough.
   if (bytes == 0 || count + 1 > state_.table.size()) return Status::kNoMemory;
-  if (!budget_.has_places(0, 2 * count + 2)) return Status::kNoMemory;
+  if (!budget_.has_places(0, 2 * count + 2) || !budget_.tables_fit(2 * count + 2)) return Status::kNoMemory;
   if (!budget_.prepare(2 * count + 2)) return Status::kBusy;
   const auto range = state_.large_heap.allocate((count + 1) * unit, ++state_.serial);
   if (!range) return Status::kNoMemory;

@@ -17,6 +17,8 @@ namespace ebb {
 struct SourceFile {
   std::int32_t file = FilePlace::kNoFile;
   std::uint64_t bytes = 0;
+  bool direct = false;     // what is read of it leaves nothing in the page cache
+  bool in_memory = false;  // it lies in a RAM disk
 };
 
 // What serves the mappings that the program makes by itself, with mmap(). Any thread.
@@ -43,8 +45,8 @@ class SourceFiles {
  public:
   virtual ~SourceFiles() = default;
 
-  // kInvalid with the reason: no regular file that can be read; kBusy: somebody has it open for writing, and what is in
-  // it is still to change. By a descriptor it is the same file, whatever has become of
+  // kInvalid with the reason: no regular file that can be read; kNoMemory: too many are open; kBusy: somebody has it
+  // open for writing, and what is in it is still to change. By a descriptor it is the same file, whatever has become of
   // its name.
   virtual Status open(const std::string& path, SourceFile& source, std::string& reason) = 0;
   virtual Status open(int descriptor, SourceFile& source, std::string& reason) = 0;

@@ -66,8 +66,23 @@ std::byte* ManagedRuntime::map(Lock& lock, const SourceFile& source, std::uint64
       take_addresses(lock, [&] { return core_.files().map(source.file, offset, bytes, first, shared); });
   pump();
   after_change();
-  if (status == Status::kOk) return base_ + first;
+  if (status == Status::kOk) {
+    if (!source.direct && !std::exchange(told_cached_, true)) {
+      tell("ebb: '%.300s' %s. Best is a copy on a disk\n", files_->name(source.file),
+           source.in_memory ? "lies in a RAM disk: what is mapped of it is in memory twice"
+                            : "cannot be read past the page cache (its file system has no O_DIRECT): what is read of "
+                              "it lies there, too, outside the budget, until the kernel needs the room");
+    }
+    return base_ + first;
+  }
   return nullptr;
+}
+
+// Once: it is in no budget, although it could be.
+void ManagedRuntime::tell_left_to_kernel(std::uint64_t bytes, const char* name, const std::string& why) {
+  if (std::exchange(told_left_, true)) return;
+  tell("ebb: %s of '%.300s' are left to the kernel, outside the budget: %s\n", format_size(bytes).c_str(), name,
+       why.c_str());
 }
 
 void ManagedRuntime::close_if_unused(std::int32_t file) {
@@ -183,16 +198,28 @@ bool ManagedRuntime::renew(Lock& lock, BlockIndex block) {
 
 std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes,
                                            bool shared) noexcept {
-  if (child_ || bytes < std::max(kMappedBytesMin, 2 * core_.block_bytes())) return nullptr;
+  const bool small = bytes < std::max(kMappedBytesMin, 2 * core_.block_bytes());
+  if (child_ || small || offset % kPageBytes != 0) return nullptr;
   try {
     Lock lock(mutex_);
     SourceFile source;
     std::string reason;
-    if (files_->open(descriptor, source, reason) != Status::kOk) return nullptr;
+    if (const Status status = files_->open(descriptor, source, reason); status != Status::kOk) {
+      if (status == Status::kNoMemory) tell_left_to_kernel(bytes, "a file", reason);
+      return nullptr;
+    }
     const std::uint64_t rest = source.bytes > offset ? source.bytes - offset : 0;
-    // Beyond the last page of a file every touch fails.
-    if (rest > 0 && bytes <= (rest + kPageBytes - 1) / kPageBytes * kPageBytes) {
+    // Whole pages, as by the kernel, and beyond the last page of a file every touch fails.
+    bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    const bool all = rest > 0 && bytes <= (rest + kPageBytes - 1) / kPageBytes * kPageBytes;
+    // What is in a RAM disk would be in memory twice.
+    if (all && !source.in_memory) {
       if (std::byte* const data = map(lock, source, offset, std::min(bytes, rest), shared)) return data;
+      const bool tables = bytes < space_bytes_ && !core_.budget().tables_fit(2 * (bytes / core_.block_bytes() + 2));
+      reason = tables ? "the tables of so much do not fit into it; give it more memory (--memory, EBB_MEMORY)"
+                      : "there are addresses for " + format_size(space_bytes_) +
+                            " of files and tensors; more flash (--flash DIR:SIZE, EBB_FLASH) makes more";
+      tell_left_to_kernel(bytes, files_->name(source.file), reason);
     }
     close_if_unused(source.file);
   } catch (const std::exception&) {

@@ -218,6 +218,15 @@ TEST_P(MappedCallsTest, WhatIsOpenForWritingIsTheKernels) {
   }
 }
 
+TEST_P(MappedCallsTest, WholePagesAreMappedFromWholePages) {
+  EXPECT_EQ(calls().map(nullptr, 2 * kMiB, PROT_READ, MAP_PRIVATE, fd_, 100), MAP_FAILED);
+  EXPECT_EQ(errno, EINVAL);
+  // The rest of the last page is the file's.
+  void* const data = calls().map(nullptr, kMiB + 7, PROT_READ, MAP_PRIVATE, fd_, 3 * kPage);
+  ASSERT_TRUE(runtime_->manages(data));
+  EXPECT_EQ(std::memcmp(data, file_.content().data() + 3 * kPage, kMiB + kPage), 0);
+}
+
 TEST_P(MappedCallsTest, ManyMappingsOfOneFile) {
   constexpr int kMany = 2000;
   std::vector<std::span<std::byte>> all;
