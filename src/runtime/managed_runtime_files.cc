@@ -155,6 +155,7 @@ int ManagedRuntime::discard_in_block(std::span<std::byte> memory, std::span<std:
   {
     Lock lock(mutex_, std::defer_lock);
     if (!child_) lock.lock();
+    if (!child_ && core_.table()[block].live == 0) return 0;  // the program has unmapped it
     read.place = core_.files().place_of(block);
     if (!child_ && read.place.valid()) {
       if (before == 0 && memory.size() >= read.place.bytes && renew(lock, block)) return 0;
@@ -217,7 +218,7 @@ std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset,
       if (std::byte* const data = map(lock, source, offset, std::min(bytes, rest), shared)) return data;
       const bool tables = bytes < space_bytes_ && !core_.budget().tables_fit(2 * (bytes / core_.block_bytes() + 2));
       reason = tables ? "the tables of so much do not fit into it; give it more memory (--memory, EBB_MEMORY)"
-                      : "there are addresses for " + format_size(space_bytes_) +
+                      : "too few are free of the addresses for " + format_size(space_bytes_) +
                             " of files and tensors; more flash (--flash DIR:SIZE, EBB_FLASH) makes more";
       tell_left_to_kernel(bytes, files_->name(source.file), reason);
     }

@@ -8,13 +8,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
+#include "base/rng.h"
 #include "ebb/runtime.h"
 #include "noise_file.h"
 
@@ -140,6 +143,38 @@ TEST_P(MappedCallsTest, APartOfABlockIsDiscardedAlone) {
     }
   }
   EXPECT_TRUE(is_file(mapped, 0, kBytes));
+}
+
+TEST_P(MappedCallsTest, WhoReadsMeanwhileSeesTheFile) {
+  const std::span<std::byte> mapped = map(PROT_READ, MAP_PRIVATE);
+  std::atomic<bool> over{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (std::uint64_t first = 0; first < 3; ++first) {
+    readers.emplace_back([&, first] {
+      for (std::uint64_t at = first * kPage; !over; at = (at + 7 * kPage) % (kBytes - kPage)) {
+        if (!is_file(mapped, at, kPage)) ++wrong;
+      }
+    });
+  }
+  Rng rng(1);
+  for (int i = 0; i < 500; ++i) {
+    const std::uint64_t at = rng.below(kBytes / kPage) * kPage;
+    const std::uint64_t bytes = std::min((1 + rng.below(40)) * kPage, kBytes - at);
+    EXPECT_EQ(advise(mapped.subspan(at, bytes), MADV_DONTNEED), 0);
+  }
+  over = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(MappedCallsTest, WhatWasUnmappedIsLeftAlone) {
+  const std::span<std::byte> mapped = map(PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  flip(mapped);
+  EXPECT_EQ(calls().unmap(mapped.data() + 3 * kBlock, 5 * kBlock), 0);
+  EXPECT_EQ(advise(mapped, MADV_DONTNEED), 0);
+  EXPECT_TRUE(is_file(mapped, 0, 3 * kBlock));
+  EXPECT_TRUE(is_file(mapped, 8 * kBlock, kBytes - 8 * kBlock));
 }
 
 TEST_P(MappedCallsTest, AForkedChildDiscardsItsOwn) {
