@@ -93,6 +93,11 @@ if(TARGET array_test)
   target_compile_definitions(array_test PRIVATE EBB_NVRTC="${nvrtc}")
   target_link_libraries(array_test PRIVATE ${CMAKE_DL_LIBS})
 endif()
+# Loaded by tests of the runtime that a program's own calls reach.
+if(TARGET runtime_test)
+  target_compile_definitions(runtime_test PRIVATE EBB_CALLS="$<TARGET_FILE:ebb_calls>")
+  add_dependencies(runtime_test ebb_calls)
+endif()
 # Linked like any program that asks for it: before the C library.
 file(GLOB calls_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/calls/test/*.cc)
 ebb_gtest(calls_test SOURCES ${calls_tests} LIBRARIES Ebbtide::calls Threads::Threads)

@@ -28,6 +28,7 @@
 #include "run/child_process.h"
 #include "run/job.h"
 #include "run/preload.h"
+#include "run/program_file.h"
 #include "run/scratch_directory.h"
 #include "run/status_line.h"
 #include "run/summary.h"
@@ -159,6 +160,19 @@ Variables validated_settings(const RunArguments& arguments) {
   return variables;
 }
 
+// Programs that it starts may well be managed, so it runs.
+std::string tell_what_is_not_loaded(const RunArguments& arguments) {
+  const std::string why = why_not_loaded(arguments.command.front());
+  if (!why.empty()) {
+    write_all(STDERR_FILENO,
+              fmt::format("ebb: {}, so it loads no library of Ebbtide's: neither its memory nor the files "
+                          "that it maps are in the budget, only those of programs that it starts. Use "
+                          "one that is linked dynamically and started with your own rights\n",
+                          why));
+  }
+  return why;
+}
+
 RunAccount make_account(const RunArguments& arguments, const Variables& variables, const ChildOutcome& outcome,
                         const std::string& stats_path, const std::string& claim_path) {
   RunAccount account;
@@ -241,9 +255,12 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
   const std::string claim_path = scratch.file("claim");
   variables.emplace_back("EBB_STATS", stats_path);
   variables.emplace_back("EBB_CLAIM", claim_path);
+  const std::string not_loaded = tell_what_is_not_loaded(arguments);
   const ChildOutcome outcome = run_observed(arguments, variables, stats_path);
   if (outcome.start_error.empty()) {
-    publish(make_account(arguments, variables, outcome, stats_path, claim_path), arguments, file);
+    RunAccount account = make_account(arguments, variables, outcome, stats_path, claim_path);
+    account.not_loaded = not_loaded;
+    publish(account, arguments, file);
   } else {
     write_all(STDERR_FILENO, fmt::format("ebb: {}\n", outcome.start_error));
   }

@@ -50,11 +50,13 @@ std::string steps_text(const RunAccount& account) {
   return fmt::format("none told, {} found (median {})", account.step_seconds.size(), time);
 }
 
-const char* unmanaged_reason(const RunAccount& account) {
-  return account.imported_torch
-             ? "no memory was managed: torch was imported, but Ebbtide did not start in that process"
-             : "no memory was managed: the program never imported torch, nor mapped a file of 64 MiB or more (or ran "
-               "Python with -I, -E or -S, which skip Ebbtide's hook)";
+std::string unmanaged_reason(const RunAccount& account) {
+  if (account.imported_torch) {
+    return "no memory was managed: torch was imported, but Ebbtide did not start in that process";
+  }
+  if (!account.not_loaded.empty()) return "no memory was managed: " + account.not_loaded;
+  return "no memory was managed: the program never imported torch, nor mapped a file of 64 MiB or more (or ran Python "
+         "with -I, -E or -S, which skip Ebbtide's hook, or what did is linked statically or set-uid)";
 }
 
 [[noreturn]] void refuse(const std::string& path, Status status, const char* reason) {

@@ -21,6 +21,7 @@ struct RunAccount {
   bool on_device = false;       // its budget is of GPU memory
   std::string policy;
   std::string description;
+  std::string not_loaded;  // why the program could load no library of Ebbtide's; empty if it could
   Stats stats;
   std::vector<double> step_seconds;
   std::vector<Rank> ranks;  // of a launcher; the statistics are of all together

@@ -13,14 +13,19 @@ FileExtents::File& FileExtents::file_of(std::int32_t file) {
   return *found;
 }
 
-ExtentIndex FileExtents::add(const FilePlace& place) {
-  const auto known = [&](const File& each) { return each.file == place.file; };
-  if (std::none_of(files_.begin(), files_.end(), known)) {
-    files_.push_back({place.file, 0});
+// One more who uses it.
+void FileExtents::enter(std::int32_t file) {
+  if (!uses(file)) {
+    files_.push_back({file, 0});
     ++unused_;
   }
-  File& file = file_of(place.file);
-  unused_ -= file.extents++ == 0 ? 1 : 0;
+  unused_ -= file_of(file).users++ == 0 ? 1 : 0;
+}
+
+void FileExtents::let_go(std::int32_t file) { unused_ += --file_of(file).users == 0 ? 1 : 0; }
+
+ExtentIndex FileExtents::add(const FilePlace& place) {
+  enter(place.file);
   if (free_.empty()) {
     extents_.emplace_back();
     free_.reserve(extents_.capacity());
@@ -36,7 +41,7 @@ void FileExtents::release(ExtentIndex index) {
   Extent& extent = at(index);
   EBB_CHECK_LT(0u, extent.references);
   if (--extent.references > 0) return;
-  unused_ += --file_of(extent.place.file).extents == 0 ? 1 : 0;
+  let_go(extent.place.file);
   free_.push_back(index.value() - kFirst);
 }
 
@@ -51,7 +56,7 @@ bool FileExtents::uses(std::int32_t file) const {
 
 std::int32_t FileExtents::take_unused() {
   if (unused_ == 0) return FilePlace::kNoFile;
-  const auto found = std::find_if(files_.begin(), files_.end(), [](const File& each) { return each.extents == 0; });
+  const auto found = std::find_if(files_.begin(), files_.end(), [](const File& each) { return each.users == 0; });
   EBB_CHECK(found != files_.end());
   const std::int32_t file = found->file;
   *found = files_.back();

@@ -11,5 +11,9 @@ namespace ebb::calls {
 void* map_file(int fd, std::size_t bytes, int protection, int flags, off_t offset);
 // False: no file is mapped there by a runtime.
 bool unmap_file(void* data, std::size_t bytes);
+// Of MappedKind: what is there; kMappedNoFile where no runtime maps files.
+unsigned mapped_kinds(const void* data, std::size_t bytes);
+// Memory with files in it becomes what the files have, all else zeros. 0, or an errno.
+int discard_mapped(void* data, std::size_t bytes);
 
 }  // namespace ebb::calls

@@ -26,12 +26,21 @@ using Replace = int (*)(const struct sigaction* action, struct sigaction* before
 using SetAction = int (*)(int signal, const struct sigaction* action, struct sigaction* before);
 using KeepHandler = SetAction (*)(int signal, Replace replace);
 
-// Files that the program maps, and what it unmaps of ours. map(): null if the kernel is to map it; unmap(): false if it
-// is no mapping of a file. 0, or -1: somebody else has them. Null ends it.
+enum MappedKind : unsigned {
+  kMappedPrivate = 1,
+  kMappedShared = 2,  // and so only to be read
+  kMappedNoFile = 4,
+};
+
+// Files that the program maps, and what it does to these mappings. map(): null if the kernel is to map it; unmap():
+// false if it is no mapping of a file. kinds(): of MappedKind, those that there are. discard(): what was written is
+// dropped; 0, or an errno. 0, or -1: somebody else has them. Null ends it.
 struct Files {
   void* context;
-  void* (*map)(void* context, int fd, std::size_t bytes, off_t offset);
+  void* (*map)(void* context, int fd, std::size_t bytes, off_t offset, bool shared);
   bool (*unmap)(void* context, void* data, std::size_t bytes);
+  unsigned (*kinds)(void* context, const void* data, std::size_t bytes);
+  int (*discard)(void* context, void* data, std::size_t bytes);
 };
 inline constexpr const char* kFilesName = "ebb_calls_files";
 using SetFiles = int (*)(const Files* files);

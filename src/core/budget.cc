@@ -37,8 +37,17 @@ bool Budget::has_places(std::uint64_t blocks, std::uint64_t unused) const {
   return state_.live_blocks + blocks + 2 <= std::uint64_t{frames} + extents_limit_ + config.host_extents;
 }
 
+std::uint64_t Budget::table_bytes_of(std::uint64_t more) const {
+  return state_.config.tables_in_budget ? more * (kTableBytesEach + state_.config.cache_bytes_a_block) : 0;
+}
+
+bool Budget::tables_fit(std::uint64_t more) const {
+  const std::uint64_t frames = FramePool::kFramesMin * state_.config.block_bytes;
+  return frames + small_kept_ + table_bytes() + table_slack() + table_bytes_of(more) <= state_.config.budget_bytes;
+}
+
 bool Budget::prepare(std::uint64_t more) {
-  apply(state_.config.tables_in_budget ? more * (kTableBytesEach + state_.config.cache_bytes_a_block) : 0);
+  apply(table_bytes_of(more));
   return !over();
 }
 

@@ -37,6 +37,8 @@ class Budget {
   // Whether so many blocks more have a place each even when nothing else can leave, a frame or an extent: also once the
   // tables of all extents, and of so much of the space that nobody has used yet, have taken their part.
   bool has_places(std::uint64_t blocks, std::uint64_t unused) const;
+  // Whether the tables of so many blocks, or extents, more leave the least number of frames beside them.
+  bool tables_fit(std::uint64_t more) const;
   // Before tables grow by those of so many blocks, or extents: what frames there may be beside them. False: first some
   // have to leave.
   bool prepare(std::uint64_t more);
@@ -57,6 +59,7 @@ class Budget {
  private:
   void apply(std::uint64_t to_come = 0);
   std::uint64_t table_bytes() const;
+  std::uint64_t table_bytes_of(std::uint64_t more) const;
   std::uint64_t table_slack() const { return state_.config.tables_in_budget ? kTableSlackBytes : 0; }
   std::uint32_t frames_beside(std::uint64_t tables) const;
 

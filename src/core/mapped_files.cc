@@ -8,12 +8,13 @@
 
 namespace ebb {
 
-Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t& first) {
+Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t& first,
+                        bool shared) {
   const std::uint64_t unit = state_.config.block_bytes;
   const std::uint64_t count = (bytes + unit - 1) / unit;
   // One block more than asked for: some part of the range then has whole blocks enough.
   if (bytes == 0 || count + 1 > state_.table.size()) return Status::kNoMemory;
-  if (!budget_.has_places(0, 2 * count + 2)) return Status::kNoMemory;
+  if (!budget_.has_places(0, 2 * count + 2) || !budget_.tables_fit(2 * count + 2)) return Status::kNoMemory;
   if (!budget_.prepare(2 * count + 2)) return Status::kBusy;
   const auto range = state_.large_heap.allocate((count + 1) * unit, ++state_.serial);
   if (!range) return Status::kNoMemory;
@@ -23,16 +24,15 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
     return status;
   }
   state_.engine.retain(blocks);
-  std::uint64_t done = 0;
-  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next(), done += unit) {
-    state_.engine.map(i, {file, offset + done, static_cast<std::uint32_t>(std::min(unit, bytes - done))});
-  }
+  first = blocks.first.value() * unit;
+  const Mapping mapping{range->offset, ++serial_, blocks, file, offset, bytes, shared, blocks.count, {}};
+  state_.extents.files().keep(file);
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) state_.engine.map(i, place_in(mapping, i));
   budget_.tables_grew(true);
   state_.stamp(blocks);
   ++state_.allocations;
   state_.note_peak();
-  first = blocks.first.value() * unit;
-  mappings_.emplace(first, Mapping{range->offset, ++serial_, blocks, blocks.count, {}});
+  mappings_.emplace(first, mapping);
   state_.policy.mapped(serial_, bytes, blocks);
   state_.mapped_blocks += blocks.count;
   return Status::kOk;
@@ -49,6 +49,7 @@ void MappedFiles::unmap(BlockRange blocks) {
   state_.policy.freed(mapping->serial);
   for (const auto& [place, part] : mapping->parts) state_.policy.freed(part.serial);
   static_cast<void>(state_.large_heap.free(mapping->heap_offset));
+  state_.extents.files().let_go(mapping->file);
   mappings_.erase(mapping->blocks.first.value() * unit);
 }
 
@@ -62,6 +63,34 @@ const MappedFiles::Mapping* MappedFiles::mapping_at(std::uint64_t offset) const 
 BlockRange MappedFiles::find(std::uint64_t offset) const {
   const Mapping* const mapping = mapping_at(offset);
   return mapping == nullptr ? BlockRange{} : mapping->blocks;
+}
+
+FilePlace MappedFiles::place_in(const Mapping& mapping, BlockIndex block) const {
+  const std::uint64_t unit = state_.config.block_bytes;
+  const std::uint64_t before = (block.value() - mapping.blocks.first.value()) * unit;
+  return {mapping.file, mapping.offset + before, static_cast<std::uint32_t>(std::min(unit, mapping.bytes - before))};
+}
+
+FilePlace MappedFiles::place_of(BlockIndex block) const {
+  const Mapping* const mapping = mapping_at(block.value() * state_.config.block_bytes);
+  return mapping == nullptr || state_.table[block].live == 0 ? FilePlace{} : place_in(*mapping, block);
+}
+
+MappedFiles::Kinds MappedFiles::kinds(std::uint64_t offset, std::uint64_t bytes) const {
+  Kinds kinds;
+  for (const std::uint64_t end = offset + bytes; offset < end;) {
+    const Mapping* const mapping = mapping_at(offset);
+    (mapping == nullptr ? kinds.other : mapping->shared ? kinds.shared : kinds.files) = true;
+    const auto after = mappings_.upper_bound(offset);
+    const std::uint64_t next = after == mappings_.end() ? end : after->first;
+    offset = mapping == nullptr ? next : mapping->blocks.end().value() * state_.config.block_bytes;
+  }
+  return kinds;
+}
+
+bool MappedFiles::renew(BlockIndex block) {
+  const FilePlace place = place_of(block);
+  return !place.valid() || state_.engine.renew(block, place);
 }
 
 const MappedFiles::Part* MappedFiles::part_of(std::uint64_t offset, std::uint64_t bytes) {

@@ -23,12 +23,25 @@ class MappedFiles {
   MappedFiles(CoreState& state, Budget& budget) : state_(state), budget_(budget) {}
 
   // `bytes` of a file from `offset` on. `first`: the offset in the space where they are. kNoMemory: no addresses, or no
-  // memory for the tables, for so much; kBusy: something has to leave first, or is pinned; try again.
-  Status map(std::int32_t file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t& first);
+  // memory for the tables, for so much; kBusy: something has to leave first, or is pinned; try again. `shared`: the
+  // program asked for a mapping that it may not write to.
+  Status map(std::int32_t file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t& first, bool shared = false);
   // The program gives up some blocks of a mapping, each at most once; the last one ends it.
   void unmap(BlockRange blocks);
   // The blocks of the mapping that the byte lies in; none if it lies in none.
   BlockRange find(std::uint64_t offset) const;
+
+  // What is mapped from there on.
+  struct Kinds {
+    bool files = false;   // private ones
+    bool shared = false;  // shared ones, only to be read
+    bool other = false;   // what is no file
+  };
+  Kinds kinds(std::uint64_t offset, std::uint64_t bytes) const;
+  // Where the file has this block; none if no file is mapped there.
+  FilePlace place_of(BlockIndex block) const;
+  // What the program has written to a block is dropped: it is as the file has it, now. False: not at this moment.
+  bool renew(BlockIndex block);
 
   // What these bytes are to the policy; none if they lie in no mapping.
   struct Part {
@@ -42,10 +55,15 @@ class MappedFiles {
     std::uint64_t heap_offset = 0;
     std::uint64_t serial = 0;  // of all of it
     BlockRange blocks;
+    std::int32_t file = FilePlace::kNoFile;
+    std::uint64_t offset = 0;  // in the file
+    std::uint64_t bytes = 0;
+    bool shared = false;
     std::uint32_t mapped = 0;                                       // of blocks
     std::map<std::pair<std::uint64_t, std::uint64_t>, Part> parts;  // by offset in the space, and bytes
   };
   const Mapping* mapping_at(std::uint64_t offset) const;
+  FilePlace place_in(const Mapping& mapping, BlockIndex block) const;
   Mapping* mapping_at(std::uint64_t offset) {
     return const_cast<Mapping*>(static_cast<const MappedFiles*>(this)->mapping_at(offset));
   }

@@ -20,6 +20,7 @@ Engine::Engine(PageTable& table, FramePool& frames, ExtentPool& extents, Backing
   requests_.reserve(limits.in_flight);
   hurried_.reserve(table.frames_max());
   written_.reserve(table.frames_max());
+  unread_.reserve(limits.in_flight);
 }
 
 void Engine::retain(BlockRange blocks) {
@@ -177,6 +178,7 @@ void Engine::fault(BlockIndex index) {
 }
 
 void Engine::pump() {
+  fail_unread();
   while (!urgent_.empty()) {
     const BlockIndex block = urgent_.front();
     if (!serve(block, Urgency::kFault)) break;

@@ -67,6 +67,7 @@ class Engine {
   void forsake(BlockIndex block);
   // Somebody touched an absent block and waits. It comes first, and may displace blocks in use.
   void fault(BlockIndex block);
+  // What is lost by it fails with the next pump(): until then the driver can say why.
   void complete(const FlashCompletion& completion);
   // Serves who waits, fetches ahead, restores the reserve. Call after anything above.
   void pump();
@@ -105,6 +106,8 @@ class Engine {
 
   // For a file that the program maps: an untouched block that nobody else has begins as the copy in the file.
   void map(BlockIndex block, const FilePlace& place);
+  // Whatever became of a block since: it begins anew. False while a transfer is under way, or where it cannot leave.
+  bool renew(BlockIndex block, const FilePlace& place);
 
   // For memory that the program has mapped itself. vacate(): blocks that nobody has lose the frames of dead content;
   // kBusy: one is pinned, or a child is owed it. set_outside(): untouched blocks stand for such memory, or no longer.
@@ -175,6 +178,7 @@ class Engine {
   void pay(BlockIndex block, ExtentIndex extent);
   void unfreeze(BlockIndex block);
   void restore_reserve();
+  void fail_unread();
   void evicted(std::uint32_t token, const FlashCompletion& completion);
   void evict_failed(std::uint32_t token, Status status);
   void leave_file(std::uint32_t token);
@@ -214,6 +218,7 @@ class Engine {
   std::uint32_t owed_ = 0;
   std::uint32_t frozen_cursor_ = 0;  // frames before it are not frozen, unless they are in hurried_
   std::vector<BlockIndex> hurried_;  // the last one first
+  std::vector<BlockIndex> unread_;   // lost, and who waits has not been told yet
   std::vector<Written> written_;
   bool spare_used_ = false;
   bool short_of_frames_ = false;

@@ -11,6 +11,29 @@ void Engine::set_outside(BlockRange blocks, bool outside) {
   }
 }
 
+bool Engine::renew(BlockIndex index, const FilePlace& place) {
+  Block& block = table_[index];
+  EBB_CHECK_LT(0u, block.live);
+  switch (block.state) {
+    case BlockState::kEvicting:
+    case BlockState::kFetching: return false;
+    case BlockState::kResident:
+      if (!drop(index)) return false;
+      break;
+    case BlockState::kReady:
+      drop_extent(block);
+      frames_.put(table_.become(index, BlockState::kUntouched));
+      break;
+    case BlockState::kOnFlash:
+    case BlockState::kLost: forsake(index); break;
+    case BlockState::kUntouched: break;
+  }
+  block.prefetched = false;
+  block.held = false;
+  map(index, place);
+  return true;
+}
+
 Status Engine::vacate(BlockRange blocks) {
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     EBB_CHECK_EQ(table_[i].live, 0u);

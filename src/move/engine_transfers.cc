@@ -312,7 +312,15 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   extents_.retire(ended.extent);
   drop_extent(table_[ended.block]);
   table_[ended.block].awaited = false;
-  memory_.fail(ended.block);
+  if (unread_.size() == unread_.capacity()) fail_unread();
+  unread_.push_back(ended.block);
+}
+
+void Engine::fail_unread() {
+  for (const BlockIndex index : unread_) {
+    if (table_[index].state == BlockState::kLost) memory_.fail(index);
+  }
+  unread_.clear();
 }
 
 }  // namespace ebb

@@ -17,13 +17,23 @@ namespace ebb {
 struct SourceFile {
   std::int32_t file = FilePlace::kNoFile;
   std::uint64_t bytes = 0;
+  bool direct = false;     // what is read of it leaves nothing in the page cache
+  bool in_memory = false;  // it lies in a RAM disk
 };
 
 // What serves the mappings that the program makes by itself, with mmap(). Any thread.
 class FileMapper {
  public:
-  // Null: it is left to the kernel.
-  virtual std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  struct Kinds {
+    bool files = false, shared = false, other = false;  // as in MappedFiles
+  };
+  // Null: it is left to the kernel. `shared`: only to be read.
+  virtual std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes,
+                                     bool shared) noexcept = 0;
+  // What is mapped there.
+  virtual Kinds kinds_for_program(std::span<const std::byte> memory) noexcept = 0;
+  // What was written there is dropped: a file is as it is on disk, all else zeros. 0, or an errno.
+  virtual int discard_for_program(std::span<std::byte> memory) noexcept = 0;
   // False: it is no mapping of a file.
   virtual bool unmap_for_program(std::span<std::byte> memory) noexcept = 0;
 
@@ -35,8 +45,9 @@ class SourceFiles {
  public:
   virtual ~SourceFiles() = default;
 
-  // kInvalid with the reason: no regular file that can be read; kBusy: somebody has it open for writing, and what is in
-  // it is still to change. By a descriptor it is the same file, whatever has become of its name.
+  // kInvalid with the reason: no regular file that can be read; kNoMemory: too many are open; kBusy: somebody has it
+  // open for writing, and what is in it is still to change. By a descriptor it is the same file, whatever has become of
+  // its name.
   virtual Status open(const std::string& path, SourceFile& source, std::string& reason) = 0;
   virtual Status open(int descriptor, SourceFile& source, std::string& reason) = 0;
   virtual void close(std::int32_t file) = 0;

@@ -100,9 +100,14 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   };
   static constexpr std::size_t kFaultsMax = 64;  // faulting blocks whose stall is timed at once
 
-  std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  std::byte* map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes, bool shared) noexcept override;
   bool unmap_for_program(std::span<std::byte> memory) noexcept override;
-  std::byte* map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes);
+  Kinds kinds_for_program(std::span<const std::byte> memory) noexcept override;
+  int discard_for_program(std::span<std::byte> memory) noexcept override;
+  int discard_in_block(std::span<std::byte> memory, std::span<std::byte> buffer);
+  bool renew(Lock& lock, BlockIndex block);
+  std::byte* map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes, bool shared);
+  void tell_left_to_kernel(std::uint64_t bytes, const char* name, const std::string& why);
   void close_if_unused(std::int32_t file);
   void close_files();
   void stop_threads();
@@ -213,6 +218,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   StarvationClock starvation_;
   std::uint64_t held_blocks_ = 0;  // counted once for each who holds them
   std::uint64_t lost_reported_ = 0;
+  bool told_left_ = false, told_cached_ = false;  // of files: said once
   std::uint64_t peak_resident_bytes_ = 0;
   std::vector<Snapshot> snapshots_;
   Snapshot forming_{};  // between before_fork and after_fork

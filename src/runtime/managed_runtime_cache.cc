@@ -30,6 +30,7 @@ void ManagedRuntime::tell_core() {
 
 // Lock held; never allocates.
 void ManagedRuntime::pump() {
+  report_lost();  // before who waits for it fails, and perhaps the process with it
   core_.pump();
   if (core_.engine().short_of_frames()) {
     claim_cache();

@@ -79,9 +79,11 @@ bool SimDriver::turn() {
     flash_.wait(std::chrono::nanoseconds::max());
     arrived = flash_.poll(completions);
   }
+  const std::uint64_t lost = counters_.lost;
   for (const FlashCompletion& completion : std::span(completions).first(arrived)) complete(completion);
   const bool starved = core_.engine().starved().valid();
   if (arrived > 0 || starved) pump();
+  EBB_CHECK(counters_.lost == lost || memory_.failed(core_.engine().lost_block()));
   if (starved) serve_starved();
   return worked || arrived > 0 || taken > 0 || starved;
 }
@@ -94,7 +96,6 @@ void SimDriver::complete(const FlashCompletion& completion) {
   ++counters_.lost;
   EBB_CHECK(request.kind == FlashRequest::Kind::kRead);
   EBB_CHECK(request.place.valid() ? device_->damaged(request.place) : device_->damaged(request.extent.value()));
-  EBB_CHECK(memory_.failed(core_.engine().lost_block()));
 }
 
 void SimDriver::grow() {
@@ -212,6 +213,12 @@ void SimDriver::unmap(BlockRange blocks) {
   while (core_.take_unused_file() != FilePlace::kNoFile) {
   }
   if (!core_.engine().idle()) pump();
+}
+
+bool SimDriver::renew(BlockIndex block) {
+  const bool done = core_.files().renew(block);
+  if (!core_.engine().idle()) pump();
+  return done;
 }
 
 bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {

@@ -80,6 +80,8 @@ class SimDriver {
   // A file of the program's, as MappedFiles has it.
   Status map(const FilePlace& place, std::uint64_t bytes, std::uint64_t& first);
   void unmap(BlockRange blocks);
+  // False: not at this moment.
+  bool renew(BlockIndex block);
   // The program touches a block: what comes of it.
   Touch touch(BlockIndex block);
   // Another thread touches an absent block and waits; settle() sees to it that it is not forgotten.

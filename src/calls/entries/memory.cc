@@ -56,16 +56,46 @@ bool whole_pages(const void* data, std::size_t& bytes) {
   return true;
 }
 
+int fail_with(int error) {
+  errno = error;
+  return -1;
+}
+
+// Drops what was written, or zeros.
+int discard(char* data, std::size_t bytes, unsigned kinds) {
+  if (kinds == kMappedNoFile) {
+    ::memset(data, 0, bytes);
+    return 0;
+  }
+  const int error = discard_mapped(data, bytes);
+  return error == 0 ? 0 : fail_with(error);
+}
+
+// What the kernel makes of it depends on whether a file is mapped there.
+int advise_by_kind(char* data, std::size_t bytes, int advice) {
+  const unsigned kinds = mapped_kinds(data, bytes);
+  const bool file = kinds != kMappedNoFile;
+  switch (advice) {
+    case MADV_DONTNEED:
+    case kDontneedLocked: return discard(data, bytes, kinds);
+    case MADV_FREE: return file ? fail_with(EINVAL) : 0;  // allows both: what was there, and zeros
+    case MADV_POPULATE_WRITE: return (kinds & kMappedShared) != 0 ? fail_with(EINVAL) : 0;
+    default: return file ? fail_with(EACCES) : refuse(Refusal::kAdvice, EINVAL);  // MADV_REMOVE
+  }
+}
+
 int advise(char* data, std::size_t bytes, int advice) {
   switch (advice) {
     case MADV_DONTNEED:
-    case kDontneedLocked: ::memset(data, 0, bytes); return 0;
+    case kDontneedLocked:
+    case MADV_FREE:
+    case MADV_POPULATE_WRITE:
+    case MADV_REMOVE: return advise_by_kind(data, bytes, advice);
     // How the memory is backed is the runtime's choice; a child sees all of it, as of ordinary memory.
     case MADV_NORMAL:
     case MADV_RANDOM:
     case MADV_SEQUENTIAL:
     case MADV_WILLNEED:
-    case MADV_FREE:  // allows both: what was there, and zeros
     case MADV_DONTFORK:
     case MADV_DOFORK:
     case MADV_KEEPONFORK:
@@ -78,9 +108,8 @@ int advise(char* data, std::size_t bytes, int advice) {
     case MADV_COLD:
     case MADV_PAGEOUT:
     case MADV_POPULATE_READ:
-    case MADV_POPULATE_WRITE:
     case kCollapse: return 0;
-    default: return refuse(Refusal::kAdvice, EINVAL);  // WIPEONFORK, REMOVE, GUARD_INSTALL, what is not known yet
+    default: return refuse(Refusal::kAdvice, EINVAL);  // WIPEONFORK, GUARD_INSTALL, what is not known yet
   }
 }
 
@@ -91,14 +120,22 @@ int advise(char* data, std::size_t bytes, int advice) {
       [advice](char* at, std::size_t part) { return as_int(::syscall(SYS_madvise, at, part, advice)); });
 }
 
+// It stays readable and writable. A file that was mapped to be read only is that anyhow, and nobody may write to one
+// that is shared.
+int protect(const char* data, std::size_t bytes, int protection) {
+  constexpr int kAsItIs = PROT_READ | PROT_WRITE;
+  if (protection == kAsItIs) return (mapped_kinds(data, bytes) & kMappedShared) != 0 ? fail_with(EACCES) : 0;
+  if (protection == PROT_READ && (mapped_kinds(data, bytes) & kMappedNoFile) == 0) return 0;
+  return refuse(Refusal::kProtect, EACCES);
+}
+
 [[gnu::noinline]] int protect_managed(void* data, std::size_t bytes, int protection, int key) {
   if (!whole_pages(data, bytes)) return -1;
-  constexpr int kAsItIs = PROT_READ | PROT_WRITE;
   constexpr int kNoKey = -1;
   return for_each_segment(
       static_cast<char*>(data), bytes,
-      [=](char*, std::size_t) {
-        return protection == kAsItIs && key == kNoKey ? 0 : refuse(Refusal::kProtect, EACCES);
+      [=](char* at, std::size_t part) {
+        return key == kNoKey ? protect(at, part, protection) : refuse(Refusal::kProtect, EACCES);
       },
       [=](char* at, std::size_t part) {
         return as_int(key == kNoKey ? ::syscall(SYS_mprotect, at, part, protection)

@@ -116,6 +116,26 @@ class FuzzMemory : FuzzPart {
     model_.define(first, content);
   }
 
+  // A block of a file is as the file has it again.
+  void renew() {
+    const auto& all = model_.allocations();
+    const auto mapped =
+        std::find_if(all.begin(), all.end(), [](const auto& each) { return each.kind == FuzzModel::Kind::kMapped; });
+    if (mapped == all.end()) return;
+    const BlockRange blocks = driver_.core().blocks_of(mapped->offset, mapped->bytes);
+    const BlockIndex block(blocks.first.value() + static_cast<std::uint32_t>(rng_.below(blocks.count)));
+    const bool done = driver_.renew(block);
+    history_.add("renew(%u) %s", block.value(), done ? "done" : "not now");
+    if (!done) return;
+    const FilePlace place = driver_.core().files().place_of(block);
+    std::vector<std::byte> content(place.bytes);
+    SimFlash::fill_from_file(place, content);
+    const std::uint64_t begin = block.value() * kBlockBytes;
+    model_.define(begin, content);
+    model_.find(block);
+    undefine_queued(begin, begin + kBlockBytes);
+  }
+
   // A range of whole grains within an allocation.
   Core::Range part_of(const FuzzModel::Allocation& allocation) {
     const std::uint64_t grains = allocation.bytes / FuzzModel::kGrain;
@@ -143,14 +163,7 @@ class FuzzMemory : FuzzPart {
       if (write) model_.write(begin, end - begin, rng_.next(), bytes);
       EBB_CHECK(model_.matches(i, bytes));
       driver_.log().note(EventLog::Kind::kProgram, i.value(), begin, write);
-      // What a queued launch will overwrite may be gone as soon as the next event.
-      for (const FuzzQueued& queued : queued_) {
-        for (const Core::Range& other : queued.ranges) {
-          const std::uint64_t first = std::max(other.offset, begin);
-          const std::uint64_t last = std::min(other.offset + other.bytes, end);
-          if (other.overwritten && first < last) model_.undefine(first, last - first);
-        }
-      }
+      undefine_queued(begin, end);
     }
   }
 
@@ -194,6 +207,17 @@ class FuzzMemory : FuzzPart {
 
  private:
   static constexpr std::uint64_t kTableGrowthBytes = 32 << 10;  // until the core looks at them again
+
+  // What a queued launch will overwrite may be gone as soon as the next event.
+  void undefine_queued(std::uint64_t begin, std::uint64_t end) {
+    for (const FuzzQueued& queued : queued_) {
+      for (const Core::Range& other : queued.ranges) {
+        const std::uint64_t first = std::max(other.offset, begin);
+        const std::uint64_t last = std::min(other.offset + other.bytes, end);
+        if (other.overwritten && first < last) model_.undefine(first, last - first);
+      }
+    }
+  }
 
   void end_adoption(BlockRange blocks) {
     const bool wanted = rng_.chance(2, 3);

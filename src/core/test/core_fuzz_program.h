@@ -54,7 +54,7 @@ class FuzzProgram : FuzzWorld, FuzzPart {
     } else if (dice < 89) {
       memory_.adopt();
     } else if (dice < 90) {
-      memory_.map();
+      rng_.chance(2, 3) ? memory_.map() : memory_.renew();
     } else if (dice < 91) {
       launches_.train();
     } else if (dice < 93) {

@@ -2,13 +2,12 @@
 // written; and a file that is not what it was is not taken for what it was.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
 #include "base/rng.h"
 #include "base/test/in_a_child.h"
 #include "ebb/runtime.h"
+#include "noise_file.h"
 
 namespace ebb {
 namespace {
@@ -29,37 +28,6 @@ constexpr std::uint64_t kBlock = 64 * kKiB;
 constexpr std::uint64_t kBudget = 3 * kMiB;
 constexpr std::uint64_t kBytes = 12 * kMiB + 20 * kKiB + 123;  // ends within a block, and within a page
 constexpr unsigned kSecondsMax = 60;
-
-// A file of noise, and what is in it.
-class NoiseFile {
- public:
-  explicit NoiseFile(std::uint64_t bytes = kBytes, const std::string& directory = ::testing::TempDir())
-      : path_(directory + "/ebb-map-XXXXXX"), content_(bytes) {
-    const int fd = ::mkstemp(path_.data());
-    EBB_CHECK(fd >= 0);
-    Rng rng(bytes);
-    for (std::byte& byte : content_) byte = static_cast<std::byte>(rng.next());
-    EBB_CHECK_EQ(static_cast<std::size_t>(::write(fd, content_.data(), bytes)), bytes);
-    ::close(fd);
-  }
-  ~NoiseFile() { ::unlink(path_.c_str()); }
-  NoiseFile(const NoiseFile&) = delete;
-  NoiseFile& operator=(const NoiseFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::span<const std::byte> content() const { return content_; }
-  bool is_as_made() const {
-    std::ifstream file(path_, std::ios::binary);
-    std::vector<char> now(content_.size());
-    file.read(now.data(), static_cast<std::streamsize>(now.size()));
-    return file.gcount() == static_cast<std::streamsize>(now.size()) && file.peek() == EOF &&
-           std::memcmp(now.data(), content_.data(), now.size()) == 0;
-  }
-
- private:
-  std::string path_;
-  std::vector<std::byte> content_;
-};
 
 bool same(std::span<const std::byte> left, std::span<const std::byte> right) {
   return left.size() == right.size() && std::memcmp(left.data(), right.data(), left.size()) == 0;
@@ -87,7 +55,7 @@ class MapFileTest : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(MapFileTest, WhatIsInAFileIsThereAndLeavesWithoutAWrite) {
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   const std::span<std::byte> mapped = runtime_->map_file(file.path());
   ASSERT_EQ(mapped.size(), kBytes);
   EXPECT_TRUE(runtime_->manages(mapped.data()));
@@ -103,7 +71,7 @@ TEST_P(MapFileTest, WhatIsInAFileIsThereAndLeavesWithoutAWrite) {
 }
 
 TEST_P(MapFileTest, APartOfAFileIsMappedFromAnyPage) {
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   const std::uint64_t offset = 5 * 4096;
   const std::span<std::byte> some = runtime_->map_file(file.path(), offset, 3 * kBlock + 100);
   EXPECT_TRUE(same(some, file.content().subspan(offset, 3 * kBlock + 100)));
@@ -113,7 +81,7 @@ TEST_P(MapFileTest, APartOfAFileIsMappedFromAnyPage) {
 }
 
 TEST_P(MapFileTest, LaunchesFindTheirPartsOfAFile) {
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   const std::span<std::byte> mapped = runtime_->map_file(file.path());
   constexpr std::uint64_t kPart = 200 * kKiB + 17;  // shares its blocks with its neighbours
   for (int pass = 0; pass < 20; ++pass) {
@@ -129,7 +97,7 @@ TEST_P(MapFileTest, LaunchesFindTheirPartsOfAFile) {
 
 // A part of it stays, where recency would keep nothing until it is needed again.
 TEST_P(MapFileTest, ALoopThatIsNotAnnouncedKeepsWhatFits) {
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   Options options = this->options();
   options.memory = 8 * kMiB;
   runtime_.reset();
@@ -150,7 +118,7 @@ TEST_P(MapFileTest, ALoopThatIsNotAnnouncedKeepsWhatFits) {
 }
 
 TEST_P(MapFileTest, WhatTheProgramWritesIsItsOwn) {
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   std::vector<std::byte> expected(file.content().begin(), file.content().end());
   const std::span<std::byte> mapped = runtime_->map_file(file.path());
   Rng rng(7);
@@ -170,7 +138,7 @@ TEST_P(MapFileTest, WhatTheProgramWritesIsItsOwn) {
 }
 
 TEST_P(MapFileTest, UnmappingGivesBackAddressesAndDescriptor) {
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator{});
   };
@@ -193,7 +161,7 @@ TEST_P(MapFileTest, AForkedChildSeesTheFile) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer starts no threads after fork";
 #endif
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   std::vector<std::byte> expected(file.content().begin(), file.content().end());
   const std::span<std::byte> mapped = runtime_->map_file(file.path());
   static_cast<void>(same(mapped.first(kBytes / 2), expected));
@@ -217,15 +185,49 @@ TEST_P(MapFileTest, AFileSystemWithoutDirectReadingWillDo) {
   for (int pass = 0; pass < 2; ++pass) EXPECT_TRUE(same(mapped, file.content()));
 }
 
-// A touch fails, after `change` was made to a file that had been read once.
+// The file that was mapped is the same, whatever becomes of its name.
+TEST_P(MapFileTest, AFileThatIsReplacedOrGrowsIsWhatItWas) {
+  const NoiseFile file(kBytes);
+  const std::span<std::byte> mapped = runtime_->map_file(file.path());
+  ASSERT_TRUE(same(mapped, file.content()));
+  std::ofstream(file.path(), std::ios::binary | std::ios::app) << "more";
+  EXPECT_TRUE(same(mapped, file.content()));
+  {
+    const NoiseFile other(kBlock);
+    std::filesystem::copy_file(other.path(), file.path() + ".new");
+  }
+  std::filesystem::rename(file.path() + ".new", file.path());
+  EXPECT_TRUE(same(mapped, file.content()));
+  std::filesystem::remove(file.path());
+  EXPECT_TRUE(same(mapped, file.content()));
+}
+
+TEST_P(MapFileTest, AFileWithHoles) {
+  const NoiseFile file(kBytes);
+  std::filesystem::resize_file(file.path(), 0);
+  std::filesystem::resize_file(file.path(), kBytes);
+  std::vector<std::byte> expected(kBytes);
+  std::fstream writer(file.path(), std::ios::binary | std::ios::in | std::ios::out);
+  for (std::uint64_t at = 4321; at < kBytes; at += 3 * kBlock + 4096) {
+    expected[at] = std::byte{'x'};
+    writer.seekp(static_cast<std::streamoff>(at)).put('x');
+  }
+  writer.close();
+  const std::span<std::byte> mapped = runtime_->map_file(file.path());
+  for (int pass = 0; pass < 2; ++pass) EXPECT_TRUE(same(mapped, expected));
+}
+
+// A touch fails, after `change` was made to a file that had been read once; and before that it is said of which file.
 template <typename Change>
-void expect_refused(const Options& options, const Change& change) {
+void expect_refused(const Options& options, const char* what, const Change& change) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer starts no threads after fork";
 #endif
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
+  const std::string said = file.path() + ".said";
   const auto run = [&] {
     std::signal(SIGBUS, SIG_DFL);
+    if (std::freopen(said.c_str(), "w", stderr) == nullptr) return 4;
     const auto runtime = Runtime::open(options);
     const std::span<std::byte> mapped = runtime->map_file(file.path());
     if (!same(mapped, file.content())) return 1;
@@ -234,11 +236,15 @@ void expect_refused(const Options& options, const Change& change) {
     return same(mapped, file.content()) && same(mapped, file.content()) ? 2 : 3;
   };
   expect_end(in_a_child(kSecondsMax, run), kSignalled + SIGBUS);
+  std::ifstream text(said);
+  const std::string all{std::istreambuf_iterator<char>(text), {}};
+  EXPECT_NE(all.find("'" + file.path() + "' " + what), std::string::npos) << all;
+  std::filesystem::remove(said);
 }
 
 TEST_P(MapFileTest, AFileThatHasChangedIsNotTakenForWhatItWas) {
   runtime_.reset();
-  expect_refused(options(), [](const std::string& path) {
+  expect_refused(options(), "has changed", [](const std::string& path) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     for (std::uint64_t at = 100; at < kBytes; at += kBlock) file.seekp(static_cast<std::streamoff>(at)).put('x');
   });
@@ -246,11 +252,12 @@ TEST_P(MapFileTest, AFileThatHasChangedIsNotTakenForWhatItWas) {
 
 TEST_P(MapFileTest, AFileThatHasShrunkIsNotTakenForWhatItWas) {
   runtime_.reset();
-  expect_refused(options(), [](const std::string& path) { std::filesystem::resize_file(path, kBlock + 5); });
+  expect_refused(options(), "cannot be read any more, or has shrunk",
+                 [](const std::string& path) { std::filesystem::resize_file(path, kBlock + 5); });
 }
 
 TEST_P(MapFileTest, WhatCannotBeMappedIsRefusedWithTheReason) {
-  const NoiseFile file;
+  const NoiseFile file(kBytes);
   const auto said = [&](const std::string& path, std::uint64_t offset, std::uint64_t bytes) -> std::string {
     try {
       runtime_->map_file(path, offset, bytes);

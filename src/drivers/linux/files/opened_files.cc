@@ -5,24 +5,58 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <utility>
+#include <memory>
 
 #include "calls/table.h"
 
 namespace ebb {
 namespace {
 
+constexpr long kTmpfsMagic = 0x01021994;
+constexpr long kRamfsMagic = 0x858458f6;
+constexpr std::size_t kDirectBytes = 4096;  // the unit in which files are read
+
+struct Free {
+  void operator()(void* bytes) const { std::free(bytes); }
+};
+
+// Half of what the process may have is the program's.
+std::size_t files_max() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 0;
+}
+
 std::string link_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
-int open_direct(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
-  return fd < 0 && errno == EINVAL ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : fd;
+// Some file systems open a file with O_DIRECT and then refuse to read it, or do so in larger units only.
+bool reads_direct(int fd) {
+  const std::unique_ptr<void, Free> page(std::aligned_alloc(kDirectBytes, kDirectBytes));
+  return page == nullptr || ::pread(fd, page.get(), kDirectBytes, kDirectBytes) >= 0 || errno != EINVAL;
+}
+
+int open_direct(const std::string& path, bool& direct) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  direct = fd >= 0 && reads_direct(fd);
+  if (direct || (fd < 0 && errno != EINVAL)) return fd;
+  if (fd >= 0) ::close(fd);
+  fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // What is read is the first that the page cache gives up.
+  if (fd >= 0) ::posix_fadvise(fd, 0, 0, POSIX_FADV_NOREUSE);
+  return fd;
+}
+
+bool in_memory(int fd) {
+  struct statfs system {};
+  return ::fstatfs(fd, &system) == 0 && (system.f_type == kTmpfsMagic || system.f_type == kRamfsMagic);
 }
 
 // A lease for reading is to be had only where nobody writes. Should somebody begin while we have it, the signal is one
@@ -35,12 +69,22 @@ bool is_written(int fd) {
   return written;
 }
 
-void* map_for(void* context, int fd, std::size_t bytes, off_t offset) {
-  return static_cast<FileMapper*>(context)->map_for_program(fd, static_cast<std::uint64_t>(offset), bytes);
+void* map_for(void* context, int fd, std::size_t bytes, off_t offset, bool shared) {
+  return static_cast<FileMapper*>(context)->map_for_program(fd, static_cast<std::uint64_t>(offset), bytes, shared);
 }
 
 bool unmap_for(void* context, void* data, std::size_t bytes) {
   return static_cast<FileMapper*>(context)->unmap_for_program({static_cast<std::byte*>(data), bytes});
+}
+
+unsigned kinds_for(void* context, const void* data, std::size_t bytes) {
+  const auto kinds = static_cast<FileMapper*>(context)->kinds_for_program({static_cast<const std::byte*>(data), bytes});
+  return (kinds.files ? calls::kMappedPrivate : 0U) | (kinds.shared ? calls::kMappedShared : 0U) |
+         (kinds.other ? calls::kMappedNoFile : 0U);
+}
+
+int discard_for(void* context, void* data, std::size_t bytes) {
+  return static_cast<FileMapper*>(context)->discard_for_program({static_cast<std::byte*>(data), bytes});
 }
 
 }  // namespace
@@ -62,32 +106,56 @@ Status OpenedFiles::open(int descriptor, SourceFile& source, std::string& reason
 }
 
 Status OpenedFiles::open(const std::string& path, const std::string& name, SourceFile& source, std::string& reason) {
+  // Looked at before it is opened: opening does something to a device, and waits at a pipe.
   Opened opened;
-  struct stat status {};
-  opened.fd = open_direct(path);
-  if (opened.fd < 0 || ::fstat(opened.fd, &status) != 0) {
-    reason = std::strerror(errno);
-    if (opened.fd >= 0) ::close(opened.fd);
+  if (const char* const why = look(path, opened); why != nullptr) {
+    reason = why;
     return Status::kInvalid;
   }
-  const bool regular = S_ISREG(status.st_mode);
-  if (!regular || is_written(opened.fd)) {
-    reason = regular ? "somebody has it open for writing" : "it is no regular file";
-    ::close(opened.fd);
-    return regular ? Status::kBusy : Status::kInvalid;
+  const Opened* const known = find(opened);
+  if (known == nullptr && files_.size() >= files_max()) {
+    reason = std::to_string(files_.size()) + " files are mapped, half of the limit of open files; raise it (ulimit -n)";
+    return Status::kNoMemory;
   }
-  source.bytes = static_cast<std::uint64_t>(status.st_size);
-  for (const Opened& other : files_) {
-    const bool same = other.device == status.st_dev && other.inode == status.st_ino && other.bytes == status.st_size &&
-                      other.changed.tv_sec == status.st_ctim.tv_sec && other.changed.tv_nsec == status.st_ctim.tv_nsec;
-    if (!same) continue;
-    ::close(opened.fd);
-    source.file = other.fd;
-    return Status::kOk;
+  if (known == nullptr) {
+    opened.name = name;
+    opened.fd = open_direct(path, opened.direct);
+    if (opened.fd < 0) {
+      reason = std::strerror(errno);
+      return Status::kInvalid;
+    }
+    opened.in_memory = in_memory(opened.fd);
+    opened.direct = opened.direct && !opened.in_memory;
   }
-  source.file = opened.fd;
-  files_.push_back({opened.fd, status.st_dev, status.st_ino, status.st_size, status.st_ctim, name});
+  const Opened& file = known != nullptr ? *known : opened;
+  if (is_written(file.fd)) {
+    reason = "somebody has it open for writing";
+    if (known == nullptr) ::close(opened.fd);
+    return Status::kBusy;
+  }
+  source = {file.fd, static_cast<std::uint64_t>(file.bytes), file.direct, file.in_memory};
+  if (known == nullptr) files_.push_back(opened);
   return Status::kOk;
+}
+
+// Null, or why it is none that can be mapped.
+const char* OpenedFiles::look(const std::string& path, Opened& file) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::strerror(errno);
+  if (!S_ISREG(status.st_mode)) return "it is no regular file";
+  file.device = status.st_dev;
+  file.inode = status.st_ino;
+  file.bytes = status.st_size;
+  file.changed = status.st_ctim;
+  return nullptr;
+}
+
+const OpenedFiles::Opened* OpenedFiles::find(const Opened& file) const {
+  const auto found = std::find_if(files_.begin(), files_.end(), [&](const Opened& other) {
+    return other.device == file.device && other.inode == file.inode && other.bytes == file.bytes &&
+           other.changed.tv_sec == file.changed.tv_sec && other.changed.tv_nsec == file.changed.tv_nsec;
+  });
+  return found == files_.end() ? nullptr : &*found;
 }
 
 void OpenedFiles::close(std::int32_t file) {
@@ -105,7 +173,7 @@ bool OpenedFiles::serve(FileMapper* mapper) {
   if (mapper == nullptr && !serves_) return true;
   const auto set = reinterpret_cast<calls::SetFiles>(::dlsym(RTLD_DEFAULT, calls::kFilesName));
   if (set == nullptr) return false;
-  const calls::Files files{mapper, &map_for, &unmap_for};
+  const calls::Files files{mapper, &map_for, &unmap_for, &kinds_for, &discard_for};
   if (set(mapper == nullptr ? nullptr : &files) != 0) return false;  // another runtime has them
   serves_ = mapper != nullptr;
   return true;

@@ -28,8 +28,12 @@ class OpenedFiles final : public SourceFiles {
     ino_t inode = 0;
     off_t bytes = 0;
     timespec changed{};
+    bool direct = false;
+    bool in_memory = false;
     std::string name;
   };
+  static const char* look(const std::string& path, Opened& file);
+  const Opened* find(const Opened& file) const;
   Status open(const std::string& path, const std::string& name, SourceFile& source, std::string& reason);
 
   std::vector<Opened> files_;
