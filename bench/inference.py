@@ -4,12 +4,14 @@
     bench/inference.py                     a half, a third, a quarter and an eighth of a checkpoint of 2.1 GiB
     bench/inference.py --shares 3 --rounds 5
     bench/inference.py --llama PYTHON      llama.cpp too: a Python that has llama-cpp-python and gguf
+    bench/inference.py --lora              an adapter is trained on the checkpoint, beside mapped files
 
 Contenders: stock PyTorch with all memory; the same, in a memory cgroup, where transformers maps the checkpoint and the
 kernel reads it again and again; Accelerate's offloading to disk; `ebb run`. All but the first are in a cgroup of the
 budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is dropped from the page cache
 before each. Reported are medians of all tokens from the third on. llama.cpp is the same program with and without
-`ebb run`, on a GGUF file of the same size in f16.
+`ebb run`, on a GGUF file of the same size in f16. With --lora a token is a step of training, which goes through the
+weights twice, forwards and backwards.
 The bound of a token is the longer of what it takes with all memory, and of reading by fio what exceeds the budget. fio
 reads the checkpoint before and after each turn of Ebbtide's.
 """
@@ -33,7 +35,8 @@ from machine import describe_machine  # noqa: E402
 from output import print_table, progress_line, save  # noqa: E402
 
 MIB = 2**20
-BESIDE = 700 * MIB
+BESIDE, BESIDE_TRAINING = 700 * MIB, 900 * MIB
+RESULTS = ("tokens", "logits", "losses", "adapter")  # of a child, where it has them
 WARM_UP_TOKENS = 2
 TIMEOUT_S = 1800
 LAYERS, QUICK_LAYERS = 22, 4
@@ -49,6 +52,7 @@ def drop_from_cache(folder):
 class Generation:
     def __init__(self, arguments, folder):
         self.arguments, self.folder, self.model = arguments, folder, folder
+        self.beside, self.passes = BESIDE, 1  # memory for what is no weight; passes through the weights in a token
         self.script = [sys.executable, HERE / "inference" / "generate.py"]
         self.environment = children.environment({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"})
 
@@ -56,6 +60,11 @@ class Generation:
         layers = QUICK_LAYERS if self.arguments.quick else LAYERS
         children.run([*self.script, "make", self.folder, layers], env=self.environment, timeout=TIMEOUT_S).check()
         return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
+
+    def use_lora(self):
+        """From now on the program trains an adapter."""
+        self.script = [sys.executable, HERE / "inference" / "lora.py"]
+        self.beside, self.passes = BESIDE_TRAINING, 2
 
     def use_llama(self, python):
         """From now on the program is llama.cpp, and the checkpoint a GGUF file."""
@@ -73,7 +82,7 @@ class Generation:
         options = {"env": self.environment, "timeout": TIMEOUT_S}
         if budget is None:
             return children.run(words, **options).check().records[-1], None, None
-        with MemoryCgroup(budget + BESIDE) as group:
+        with MemoryCgroup(budget + self.beside) as group:
             summary = None
             if kind == "Ebbtide":
                 child, summary = children.ebb_run(words, memory=budget, flash=self.arguments.flash, cgroup=group,
@@ -91,7 +100,7 @@ def read_by_fio(path):
 
 def measure(generation, size, arguments, kinds=("mapped", "Accelerate", "Ebbtide")):
     shares = [{"share": share, "budget": size // share, **{kind: [] for kind in kinds}} for share in arguments.shares]
-    results = {"size": size, "kinds": kinds, "all": [], "shares": shares}
+    results = {"size": size, "kinds": kinds, "passes": generation.passes, "all": [], "shares": shares}
     progress = progress_line(arguments.json)
     expected = None
     shard = generation.model if generation.model.is_file() else next(generation.folder.glob("*.safetensors"))
@@ -109,7 +118,7 @@ def measure(generation, size, arguments, kinds=("mapped", "Accelerate", "Ebbtide
                 except ChildError as error:
                     print(f"{kind} at 1/{share['share']}: {str(error).splitlines()[0]}", file=sys.stderr)
                     continue
-                same = all(record.get(what) == expected.get(what) for what in ("tokens", "logits"))
+                same = all(record.get(what) == expected.get(what) for what in RESULTS)
                 share[kind].append({"seconds": record["seconds"], "load": record["load"], "peak": peak, "same": same})
                 if kind == "Ebbtide":
                     share[kind][-1] |= {"rewritten": summary["rewritten_bytes"], "disk": [*disk, read_by_fio(shard)]}
@@ -130,12 +139,13 @@ def table(results):
     alone = steady(results["all"])
     others = [kind for kind in results["kinds"] if kind != "Ebbtide"]
     rows = [["memory", "all", *others, "Ebbtide", *(f"x {kind}" for kind in others), "third token",
-             "of the bound", "weights written", "tokens, logits"]]
+             "of the bound", "weights written", "results"]]
     for share in results["shares"]:
         seconds = {kind: steady([turn["seconds"] for turn in share[kind]]) for kind in results["kinds"] if share[kind]}
         mine = seconds["Ebbtide"]
         third = statistics.median(turn["seconds"][WARM_UP_TOKENS] for turn in share["Ebbtide"])
-        bounds = [share_of_bound(turn, alone, results["size"] - share["budget"]) for turn in share["Ebbtide"]]
+        missing = results["passes"] * (results["size"] - share["budget"])
+        bounds = [share_of_bound(turn, alone, missing) for turn in share["Ebbtide"]]
         rows.append([f"1/{share['share']}", f"{alone:.2f} s",
                      *(f"{seconds[kind]:.2f} s" if kind in seconds else "failed" for kind in others),
                      f"{mine:.2f} s",
@@ -153,6 +163,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=12, help="tokens a turn, of which the first two do not count")
     parser.add_argument("--flash", help="directory for the checkpoint and for flash")
     parser.add_argument("--llama", metavar="PYTHON", help="measures llama.cpp too, with this Python's llama_cpp")
+    parser.add_argument("--lora", action="store_true", help="trains an adapter (peft) instead; tokens are steps")
     parser.add_argument("--quick", action="store_true", help="a small model and one round, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
     parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
@@ -170,8 +181,13 @@ def main():
     try:
         fio.find()
         generation = Generation(arguments, folder)
-        programs["PyTorch"] = measure(generation, generation.make(), arguments)
-        if arguments.llama:
+        size = generation.make()
+        if arguments.lora:
+            generation.use_lora()
+            programs["peft"] = measure(generation, size, arguments, ("mapped", "Ebbtide"))
+        else:
+            programs["PyTorch"] = measure(generation, size, arguments)
+        if arguments.llama and not arguments.lora:
             programs["llama.cpp"] = measure(generation, generation.use_llama(arguments.llama), arguments,
                                             ("mapped", "Ebbtide"))
     except (ChildError, OSError) as error:

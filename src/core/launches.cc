@@ -56,7 +56,7 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
 }
 
 void Launches::add_touch(const CoreRange& range, BlockRange blocks) {
-  if (!range.in_allocation) return;
+  if (!range.in_allocation) return state_.policy.used_at_random(blocks);
   if (const MappedFiles::Part* part = files_.part_of(range.offset, range.bytes); part != nullptr) {
     touches_.push_back({part->serial, part->bytes, blocks, range.written});
     return;

@@ -257,7 +257,7 @@ void Follower::rebuild() {
 
 std::uint64_t Follower::keep(BlockIndex index, const Block& block) const {
   if (!following_) return block.last_use;
-  if (index.value() >= next_use_.size()) return kHorizon - kFar;
+  if (index.value() >= next_use_.size()) return kUnforeseen;
   // A use that was expected and did not come tells nothing.
   const std::uint64_t next = next_use_[index.value()];
   return kHorizon - (next + 1 < base_ + cursor_ ? kFar : next);

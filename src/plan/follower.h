@@ -43,8 +43,9 @@ class Follower : public Policy {
 
  protected:
   using Position = Recording::Position;
-  static constexpr std::uint64_t kHorizon = 1ull << 50;  // later than any event
-  static constexpr std::uint64_t kFar = kHorizon - 1;    // not needed again, as far as is known
+  static constexpr std::uint64_t kHorizon = 1ull << 50;          // later than any event
+  static constexpr std::uint64_t kFar = kHorizon - 1;            // not needed again, as far as is known
+  static constexpr std::uint64_t kUnforeseen = kHorizon - kFar;  // worth of such a block
 
   // A launch uses, besides what it has made, something whose use before that was at `earlier`.
   virtual void reused(Position /*earlier*/) {}

@@ -84,12 +84,17 @@ void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
   Follower::launched(op, touches);
 }
 
+void Foresight::used_at_random(BlockRange blocks) {
+  if (following()) habit_.used(blocks, steps_);
+}
+
 void Foresight::touched(BlockIndex block, std::uint64_t stamp) {
   if (loop_.touched(block, stamp) && loop_.active()) ++version_;
 }
 
 void Foresight::step() {
   rewind_.begin();
+  ++steps_;
   Follower::step();
 }
 
@@ -167,6 +172,7 @@ void Foresight::wake_up(Position position) {
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   if (!following() && loop_.active()) return loop_.keep(index, block);
   const std::uint64_t worth = Follower::keep(index, block);
+  if (following() && worth == kUnforeseen) return worth + habit_.worth(index);
   if (!following() || index.value() >= away_until_.size()) return worth;
   const std::uint64_t until = away_until_[index.value()];
   const bool leaves = until > now() && next_use(index) >= until;  // another tensor may share the block

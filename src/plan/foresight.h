@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plan/follower.h"
+#include "plan/planner/habit.h"
 #include "plan/planner/planner.h"
 #include "plan/planner/rewind.h"
 #include "plan/planner/touch_loop.h"
@@ -28,6 +29,7 @@ class Foresight final : public Follower {
   void mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void freed(std::uint64_t allocation) override;
   void launched(std::uint64_t op, std::span<const Touch> touches) override;
+  void used_at_random(BlockRange blocks) override;
   void touched(BlockIndex block, std::uint64_t stamp) override;
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
   void step() override;
@@ -79,6 +81,8 @@ class Foresight final : public Follower {
   CleaningQueue cleanings_;
   Rewind rewind_;   // while there is nothing to follow
   TouchLoop loop_;  // where nothing is announced
+  Habit habit_;     // of blocks that the plan has nothing of
+  std::uint64_t steps_ = 0;
 
   // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
   // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the

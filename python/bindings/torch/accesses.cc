@@ -90,46 +90,7 @@ std::uint64_t written_by_schema(const at::RecordFunction& function) {
   return written;
 }
 
-const void* data_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.unsafeGetTensorImpl()->has_storage())
-    return nullptr;
-  if (!tensor.device().is_cpu() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return nullptr;
-  auto* const storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  const auto* const base = static_cast<const char*>(storage->_mutable_data_ptr_no_checks().get());
-  return base == nullptr ? nullptr
-                         : base + static_cast<std::size_t>(tensor.storage_offset()) * tensor.dtype().itemsize();
-}
-
-const std::uint64_t kEmbedding = op_of("aten::embedding"), kIndexSelect = op_of("aten::index_select");
-constexpr std::int64_t kRowsMax = 64;                   // of a lookup; to read more indices would be noticed
-constexpr std::size_t kRowCost = std::size_t{4} << 20;  // a row is fetched in the time of so much of a table in turn
-
 }  // namespace
-
-bool add_rows(const Runtime& runtime, std::uint64_t op, Arguments arguments, Accesses& accesses) {
-  if (op != kEmbedding && op != kIndexSelect) return false;
-  const std::size_t which = op == kEmbedding ? 1 : 2;
-  if (arguments.size() <= which || !arguments[0].isTensor() || !arguments[which].isTensor()) return false;
-  if (op == kIndexSelect && (!arguments[1].isInt() || arguments[1].toInt() != 0)) return false;
-  const at::Tensor& table = arguments[0].toTensor();
-  const at::Tensor& indices = arguments[which].toTensor();
-  const auto* const rows = static_cast<const char*>(data_of(table));
-  const void* const numbers = data_of(indices);
-  if (rows == nullptr || numbers == nullptr || !runtime.manages(rows) || runtime.manages(numbers)) return false;
-  const std::int64_t count = indices.numel();
-  const bool wide = indices.scalar_type() == c10::kLong;
-  if (count < 1 || count > kRowsMax || !(wide || indices.scalar_type() == c10::kInt)) return false;
-  if (table.dim() != 2 || !table.is_contiguous() || !indices.is_contiguous()) return false;
-  const std::size_t row_bytes = static_cast<std::size_t>(table.size(1)) * table.dtype().itemsize();
-  if (static_cast<std::size_t>(count) * kRowCost > static_cast<std::size_t>(table.size(0)) * row_bytes) return false;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t row =
-        wide ? static_cast<const std::int64_t*>(numbers)[i] : static_cast<const std::int32_t*>(numbers)[i];
-    if (row < 0 || row >= table.size(0)) continue;  // the operator says what it thinks of that
-    accesses.push_back({rows + static_cast<std::size_t>(row) * row_bytes, row_bytes});
-  }
-  return true;
-}
 
 void add_tensor(const Runtime& runtime, c10::DeviceType type, const at::Tensor& tensor, std::uint32_t group,
                 bool written, Accesses& accesses) {

@@ -25,11 +25,6 @@ using Arguments = c10::ArrayRef<const c10::IValue>;
 using EachTensor = c10::function_ref<void(const at::Tensor& tensor, std::uint32_t group, std::size_t argument)>;
 void for_each_tensor(Arguments arguments, EachTensor each);
 
-// Of an operator that looks up a few rows of a large table, an embedding above all: adds these rows alone, whose blocks
-// are fetched together. They are another few each time, nothing to plan by. False: it is another operator, or most of
-// the table may be used, and nothing was added.
-bool add_rows(const Runtime& runtime, std::uint64_t op, Arguments arguments, Accesses& accesses);
-
 // Which arguments of an operator its schema says are written (a bit each of the first 63): for recordings, and for
 // plans that write out what is not going to change. Asked once for each operator, because a schema is slow to come by.
 std::uint64_t written_arguments(Runtime& runtime, const at::RecordFunction& function, std::uint64_t op);

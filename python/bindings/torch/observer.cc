@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bindings/torch/accesses.h"
+#include "bindings/torch/rows.h"
 
 namespace ebb::torch_adapter {
 namespace {
@@ -14,31 +15,42 @@ Runtime* g_runtime = nullptr;
 at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
 struct LaunchContext final : at::ObserverContext {
-  explicit LaunchContext(std::uint64_t ticket_in) : ticket(ticket_in) {}
+  LaunchContext(std::uint64_t ticket_in, bool of_rows_in) : ticket(ticket_in), of_rows(of_rows_in) {}
   std::uint64_t ticket;
+  bool of_rows;
 };
+
+// Within an operator that uses a few rows of a table: those that it is made of have nothing to add.
+thread_local bool t_within_rows = false;
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
   const std::uint64_t op = op_of(function.name());
-  if (!looks_at_content(op)) return nullptr;
+  if (t_within_rows || !looks_at_content(op)) return nullptr;
   Accesses accesses;
+  bool of_rows = false;
   try {
     const std::uint64_t written = written_arguments(*g_runtime, function, op);
     const Arguments arguments = function.inputs();
     const auto add = [&](const at::Tensor& tensor, std::uint32_t group, std::size_t argument) {
       add_tensor(*g_runtime, c10::DeviceType::CPU, tensor, group, is_written(written, argument), accesses);
     };
-    if (!add_rows(*g_runtime, op, arguments, accesses)) for_each_tensor(arguments, add);
+    of_rows = add_rows(*g_runtime, op, arguments, accesses);
+    if (!of_rows) for_each_tensor(arguments, add);
   } catch (...) {
     return nullptr;  // an exotic tensor: let it fault
   }
   if (accesses.empty()) return nullptr;
   const std::uint64_t ticket = g_runtime->announce(op, {accesses.data(), accesses.size()});
-  return ticket == 0 ? nullptr : std::make_unique<LaunchContext>(ticket);
+  if (ticket == 0) return nullptr;
+  t_within_rows = of_rows;
+  return std::make_unique<LaunchContext>(ticket, of_rows);
 }
 
 void on_end(const at::RecordFunction&, at::ObserverContext* context) {
-  if (context != nullptr) g_runtime->retire(static_cast<LaunchContext*>(context)->ticket);
+  if (context == nullptr) return;
+  const auto* const launch = static_cast<LaunchContext*>(context);
+  if (launch->of_rows) t_within_rows = false;
+  g_runtime->retire(launch->ticket);
 }
 
 }  // namespace

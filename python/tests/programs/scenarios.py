@@ -191,6 +191,30 @@ def lookups():
     return hash_tensors(found)
 
 
+def experts():
+    """A few matrices of a stack larger than memory, by their numbers, and multiplied group by group."""
+    torch.manual_seed(0)
+    stack = torch.empty(64, 512, 1024, dtype=torch.bfloat16)
+    for expert in stack:
+        expert.normal_()
+    x = torch.randn(5, 512).bfloat16()
+    found = []
+    for i in range(10):
+        first, second = i * 6 + 1, 63 - i // 2
+        found.append(stack[torch.tensor([first, -i - 1])].float().sum((1, 2)))
+        ends = torch.zeros(64, dtype=torch.int32)
+        ends[first:], ends[second:] = 2, 5
+        found.append(torch.nn.functional.grouped_mm(x, stack, offs=ends))
+        found.append(torch.nn.functional.grouped_mm(found[-1], stack.transpose(-2, -1), offs=ends))
+    try:
+        stack[torch.tensor([64])]
+    except IndexError as error:
+        found.append(torch.tensor(len(str(error))))
+    every = torch.arange(1, 65, dtype=torch.int32)
+    found.append(torch.nn.functional.grouped_mm(x[:1].expand(64, 512).contiguous(), stack, offs=every))
+    return hash_tensors(found)
+
+
 def operator_beyond_the_budget():
     """Single operators that touch several times the budget."""
     tensors = some_tensors()

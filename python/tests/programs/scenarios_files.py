@@ -6,6 +6,7 @@ import hashlib
 import mmap
 import os
 import pathlib
+import tempfile
 
 import numpy
 import torch
@@ -118,8 +119,8 @@ def _architecture(name):
     }[name]
 
 
-def pretrained(folder, name):
-    """A model of transformers from its checkpoint: generated text, and the logits by which it was chosen."""
+def _checkpoint(folder, name):
+    """The class of a small model, and its checkpoint."""
     architecture, configuration = _architecture(name)
     path = pathlib.Path(folder) / name
     if not path.exists():
@@ -127,6 +128,12 @@ def pretrained(folder, name):
         part = path.with_suffix(f".{os.getpid()}")
         architecture(configuration).to(torch.bfloat16).save_pretrained(part, max_shard_size="6MB")
         part.rename(path)
+    return architecture, path
+
+
+def pretrained(folder, name):
+    """A model of transformers from its checkpoint: generated text, and the logits by which it was chosen."""
+    architecture, path = _checkpoint(folder, name)
     torch.manual_seed(2)
     model = architecture.from_pretrained(path, dtype=torch.bfloat16).eval()
     tokens = torch.randint(3, 2000, (2, 12))
@@ -143,6 +150,51 @@ def pretrained(folder, name):
                                   return_dict_in_generate=True, output_logits=True, **chosen)
             results += [made.sequences.tolist(), hash_tensors(made.logits)]
     return results
+
+
+def _adapter_by_hand(model, texts):
+    optimizer = torch.optim.AdamW((each for each in model.parameters() if each.requires_grad), lr=1e-2)
+    losses = []
+    for text in texts:
+        loss = model(input_ids=text, labels=text).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def _adapter_by_trainer(model, texts, folder):
+    import transformers
+
+    arguments = transformers.TrainingArguments(
+        output_dir=folder, max_steps=len(texts), per_device_train_batch_size=len(texts[0]), learning_rate=1e-2,
+        logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=True, seed=0)
+    data = [{"input_ids": text, "labels": text} for text in torch.cat(texts)]
+    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=data)
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def adapters(folder, name, trainer=False, merged=False):
+    """LoRA by peft on a frozen checkpoint: losses and the adapter, as it is saved; and what the model says then."""
+    import peft
+
+    architecture, path = _checkpoint(folder, name)
+    torch.manual_seed(2)
+    model = architecture.from_pretrained(path, dtype=torch.bfloat16)
+    modules = {"llama": ["q_proj", "v_proj", "down_proj"], "gpt2": ["c_attn", "c_proj"]}[name]
+    model = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_dropout=0.1, target_modules=modules,
+                                                       fan_in_fan_out=name == "gpt2"))
+    texts = [torch.randint(3, 2000, (2, 12)) for _ in range(4)]
+    with tempfile.TemporaryDirectory(dir=folder) as saved:
+        losses = _adapter_by_trainer(model, texts, saved) if trainer else _adapter_by_hand(model, texts)
+        model.save_pretrained(saved)
+        adapter = digest((pathlib.Path(saved) / "adapter_model.safetensors").read_bytes())
+    if merged:
+        model = model.merge_and_unload()  # writes to the weights, so to copies of them
+    with torch.no_grad():
+        return losses + [adapter, hash_tensors([model.eval()(texts[0]).logits])]
 
 
 def mapped_by_hand(folder):

@@ -40,6 +40,11 @@ def test_lookups_fetch_the_rows_that_they_use(flash):
     assert stats["fetched_bytes"] < 32 * runner.MIB  # of 64, 40 times
 
 
+def test_experts_are_fetched_alone(flash):
+    stats = compare(flash, "experts")
+    assert stats["fetched_bytes"] < 192 * runner.MIB  # of 64, 31 times
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["foresight", "window", "on_demand"])
 @pytest.mark.parametrize("driver", ["move", "remap"])

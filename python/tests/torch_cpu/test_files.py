@@ -45,6 +45,16 @@ def test_models_from_checkpoints(flash, tmp_path, name, share):
     assert stats["rewritten_bytes"] == 0, "weights were written to"
 
 
+@pytest.mark.parametrize("name, options", [("llama", {}), ("gpt2", {}), ("llama", {"trainer": True}),
+                                           ("gpt2", {"merged": True})])
+def test_adapters_on_checkpoints(flash, tmp_path, name, options):
+    """LoRA over frozen weights: these are read, and only read. A merge writes to them, in memory."""
+    pytest.importorskip("peft")
+    stats = compare(flash, "adapters", memory=5 * runner.MIB, folder=str(tmp_path), name=name, **options)
+    assert stats["fetched_bytes"] > 15 * runner.MIB
+    assert (stats["rewritten_bytes"] > 0) == ("merged" in options)
+
+
 def test_map_file(flash, tmp_path):
     compare(flash, "mapped_by_hand", folder=str(tmp_path))
 
