@@ -13,8 +13,8 @@ before each. Reported are medians of all tokens from the third on. llama.cpp is 
 `ebb run`, on a GGUF file of the same size in f16.
 The bound of a token is the longer of what it takes with all memory, and of reading by fio what exceeds the budget. fio
 reads the checkpoint before and after each turn of Ebbtide's.
-An image pipeline runs a text encoder, six steps of a denoiser, and a decoder for each prompt. Its prompts count from the
-second on. Each step must read what of the denoiser exceeds the budget, and each prompt what it uses of the other models.
+An image pipeline runs a text encoder, six steps of a denoiser, and a decoder for each prompt. Its prompts count from
+the second on. Each step must read what of the denoiser exceeds the budget, and each prompt what it uses of the others.
 """
 
 import argparse
@@ -39,6 +39,7 @@ MIB = 2**20
 BESIDE = 700 * MIB
 TIMEOUT_S = 1800
 LAYERS, QUICK_LAYERS = 22, 4
+CHANNELS, QUICK_CHANNELS = 320, 96
 
 
 def drop_from_cache(folder):
@@ -113,7 +114,7 @@ class Pipeline(Generation):
         self.number = arguments.prompts
 
     def make(self):
-        words = ["make", self.folder, "quick" if self.arguments.quick else "full"]
+        words = ["make", self.folder, QUICK_CHANNELS if self.arguments.quick else CHANNELS]
         self.used = children.run([*self.script, *words], env=self.environment, timeout=TIMEOUT_S).check().records[-1]
         self.size = sum(path.stat().st_size for path in self.folder.rglob("*.safetensors"))
         return self
