@@ -4,16 +4,19 @@
     bench/inference.py                     a half, a third, a quarter and an eighth of a checkpoint of 2.1 GiB
     bench/inference.py --shares 3 --rounds 5
     bench/inference.py --llama PYTHON      llama.cpp too: a Python that has llama-cpp-python and gguf
-    bench/inference.py --lora              an adapter is trained on the checkpoint, beside mapped files
+    bench/inference.py --lora              an adapter is trained on the checkpoint (peft)
+    bench/inference.py --pipeline          images in place of text: three models of 1.99 GiB, at a third (diffusers)
 
 Contenders: stock PyTorch with all memory; the same, in a memory cgroup, where transformers maps the checkpoint and the
 kernel reads it again and again; Accelerate's offloading to disk; `ebb run`. All but the first are in a cgroup of the
 budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is dropped from the page cache
 before each. Reported are medians of all tokens from the third on. llama.cpp is the same program with and without
-`ebb run`, on a GGUF file of the same size in f16. With --lora a token is a step of training, which goes through the
-weights twice, forwards and backwards.
+`ebb run`, on a GGUF file of the same size in f16.
 The bound of a token is the longer of what it takes with all memory, and of reading by fio what exceeds the budget. fio
 reads the checkpoint before and after each turn of Ebbtide's.
+With --lora a step of training goes through the weights twice, forwards and backwards, beside 900 MiB.
+An image pipeline runs a text encoder, six steps of a denoiser, and a decoder for each prompt. Its prompts count from
+the second on. Each step must read what of the denoiser exceeds the budget, and each prompt what it uses of the others.
 """
 
 import argparse
@@ -35,36 +38,45 @@ from machine import describe_machine  # noqa: E402
 from output import print_table, progress_line, save  # noqa: E402
 
 MIB = 2**20
-BESIDE, BESIDE_TRAINING = 700 * MIB, 900 * MIB
-RESULTS = ("tokens", "logits", "losses", "adapter")  # of a child, where it has them
-WARM_UP_TOKENS = 2
+RESULTS = ("tokens", "logits", "images", "losses", "adapter")  # of a child, where it has them
 TIMEOUT_S = 1800
 LAYERS, QUICK_LAYERS = 22, 4
+CHANNELS, QUICK_CHANNELS = 320, 96
 
 
 def drop_from_cache(folder):
-    for path in [*folder.glob("*.safetensors"), *folder.glob("*.gguf")]:
+    for path in [*folder.rglob("*.safetensors"), *folder.glob("*.gguf")]:
         with path.open("rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class Generation:
+    """A program that makes one thing after the other, here tokens, from a checkpoint of `size` bytes."""
+
+    name, kinds = "PyTorch", ("mapped", "Accelerate", "Ebbtide")
+    beside = 700 * MIB  # for Python and its libraries
+    warm_up, made, first_counted = 2, "tokens, logits", "third token"  # the first so many do not count
+
     def __init__(self, arguments, folder):
         self.arguments, self.folder, self.model = arguments, folder, folder
-        self.beside, self.passes = BESIDE, 1  # memory for what is no weight; passes through the weights in a token
         self.script = [sys.executable, HERE / "inference" / "generate.py"]
         self.environment = children.environment({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"})
+        self.number = arguments.tokens
 
     def make(self):
         layers = QUICK_LAYERS if self.arguments.quick else LAYERS
         children.run([*self.script, "make", self.folder, layers], env=self.environment, timeout=TIMEOUT_S).check()
-        return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
+        self.size = sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
+        return self
 
-    def use_lora(self):
-        """From now on the program trains an adapter."""
-        self.script = [sys.executable, HERE / "inference" / "lora.py"]
-        self.beside, self.passes = BESIDE_TRAINING, 2
+    def must_read(self, budget):
+        """Bytes for each thing that it makes, whoever plans."""
+        return self.size - budget
+
+    def shard(self):
+        """The file that fio reads."""
+        return self.model if self.model.is_file() else next(self.folder.glob("*.safetensors"))
 
     def use_llama(self, python):
         """From now on the program is llama.cpp, and the checkpoint a GGUF file."""
@@ -72,13 +84,12 @@ class Generation:
         file = self.folder / "model.gguf"
         self.script = [python, HERE / "inference" / "llama.py"]
         children.run([*self.script, "make", file, layers], env=self.environment, timeout=TIMEOUT_S).check()
-        self.model = file
-        return file.stat().st_size
+        self.model, self.size, self.name, self.kinds = file, file.stat().st_size, "llama.cpp", ("mapped", "Ebbtide")
 
     def turn(self, kind, budget=None):
         """One run of a contender: what the child printed, the cgroup's peak, and the summary of `ebb run`."""
         drop_from_cache(self.folder)
-        words = [*self.script, "offload" if kind == "Accelerate" else "run", self.model, self.arguments.tokens]
+        words = [*self.script, "offload" if kind == "Accelerate" else "run", self.model, self.number]
         options = {"env": self.environment, "timeout": TIMEOUT_S}
         if budget is None:
             return children.run(words, **options).check().records[-1], None, None
@@ -93,17 +104,62 @@ class Generation:
             return child.records[-1], group.peak_bytes(), summary
 
 
+class Adapter(Generation):
+    """Steps of training an adapter (LoRA) on the same checkpoint."""
+
+    name, kinds = "peft", ("mapped", "Ebbtide")
+    beside = 900 * MIB
+    made, first_counted = "losses", "third step"
+
+    def make(self):
+        super().make()
+        self.script = [sys.executable, HERE / "inference" / "lora.py"]
+        return self
+
+    def must_read(self, budget):
+        return 2 * super().must_read(budget)
+
+
+class Pipeline(Generation):
+    """Images, each made by a text encoder, some steps of a denoiser, and a decoder."""
+
+    name, kinds = "diffusers", ("mapped", "Ebbtide")
+    warm_up, made, first_counted = 1, "images", "second prompt"
+
+    def __init__(self, arguments, folder):
+        super().__init__(arguments, folder)
+        self.script = [sys.executable, HERE / "inference" / "pipeline.py"]
+        self.number = arguments.prompts
+
+    def make(self):
+        words = ["make", self.folder, QUICK_CHANNELS if self.arguments.quick else CHANNELS]
+        self.used = children.run([*self.script, *words], env=self.environment, timeout=TIMEOUT_S).check().records[-1]
+        self.size = sum(path.stat().st_size for path in self.folder.rglob("*.safetensors"))
+        return self
+
+    def must_read(self, budget):
+        # A budget is all that can be there when a step begins; the first one's time goes on to the models before it.
+        denoiser, others = self.used["denoiser"], self.used["others"]
+        return (self.used["steps"] - 1) * max(0, denoiser - budget) + max(0, denoiser + others - budget)
+
+    def shard(self):
+        return max(self.folder.glob("unet/*.safetensors"), key=lambda path: path.stat().st_size)
+
+
 def read_by_fio(path):
     """Bytes a second of a gigabyte, or of the file."""
     return fio.bandwidth(path, ("read",), min(2**30, path.stat().st_size // MIB * MIB))
 
 
-def measure(generation, size, arguments, kinds=("mapped", "Accelerate", "Ebbtide")):
-    shares = [{"share": share, "budget": size // share, **{kind: [] for kind in kinds}} for share in arguments.shares]
-    results = {"size": size, "kinds": kinds, "passes": generation.passes, "all": [], "shares": shares}
+def measure(generation, arguments):
+    size, kinds = generation.size, generation.kinds
+    shares = [{"share": share, "budget": size // share, "must_read": generation.must_read(size // share),
+               **{kind: [] for kind in kinds}} for share in arguments.shares]
+    results = {"size": size, "kinds": kinds, "warm_up": generation.warm_up, "made": generation.made,
+               "first_counted": generation.first_counted, "all": [], "shares": shares}
     progress = progress_line(arguments.json)
     expected = None
-    shard = generation.model if generation.model.is_file() else next(generation.folder.glob("*.safetensors"))
+    shard = generation.shard()
     for turn in range(arguments.rounds):
         progress(f"round {turn + 1} of {arguments.rounds}: all memory")
         record, _, _ = generation.turn("stock")
@@ -126,30 +182,31 @@ def measure(generation, size, arguments, kinds=("mapped", "Accelerate", "Ebbtide
     return results
 
 
-def steady(turns):
-    return statistics.median(seconds for turn in turns for seconds in turn[WARM_UP_TOKENS:])
+def steady(turns, warm_up):
+    return statistics.median(seconds for turn in turns for seconds in turn[warm_up:])
 
 
-def share_of_bound(turn, alone, missing):
+def share_of_bound(turn, alone, must_read, warm_up):
     """What a token must take, by what it took."""
-    return max(alone, missing / statistics.mean(turn["disk"])) / steady([turn["seconds"]])
+    return max(alone, must_read / statistics.mean(turn["disk"])) / steady([turn["seconds"]], warm_up)
 
 
 def table(results):
-    alone = steady(results["all"])
+    warm_up = results["warm_up"]
+    alone = steady(results["all"], warm_up)
     others = [kind for kind in results["kinds"] if kind != "Ebbtide"]
-    rows = [["memory", "all", *others, "Ebbtide", *(f"x {kind}" for kind in others), "third token",
-             "of the bound", "weights written", "results"]]
+    rows = [["memory", "all", *others, "Ebbtide", *(f"x {kind}" for kind in others),
+             results["first_counted"], "of the bound", "weights written", results["made"]]]
     for share in results["shares"]:
-        seconds = {kind: steady([turn["seconds"] for turn in share[kind]]) for kind in results["kinds"] if share[kind]}
+        seconds = {kind: steady([turn["seconds"] for turn in share[kind]], warm_up)
+                   for kind in results["kinds"] if share[kind]}
         mine = seconds["Ebbtide"]
-        third = statistics.median(turn["seconds"][WARM_UP_TOKENS] for turn in share["Ebbtide"])
-        missing = results["passes"] * (results["size"] - share["budget"])
-        bounds = [share_of_bound(turn, alone, missing) for turn in share["Ebbtide"]]
+        first = statistics.median(turn["seconds"][warm_up] for turn in share["Ebbtide"])
+        bounds = [share_of_bound(turn, alone, share["must_read"], warm_up) for turn in share["Ebbtide"]]
         rows.append([f"1/{share['share']}", f"{alone:.2f} s",
                      *(f"{seconds[kind]:.2f} s" if kind in seconds else "failed" for kind in others),
                      f"{mine:.2f} s",
-                     *(f"{seconds[kind] / mine:.1f}" if kind in seconds else "-" for kind in others), f"{third:.2f} s",
+                     *(f"{seconds[kind] / mine:.1f}" if kind in seconds else "-" for kind in others), f"{first:.2f} s",
                      f"{statistics.median(bounds):.0%}",
                      format_size(sum(turn["rewritten"] for turn in share["Ebbtide"])),
                      "equal" if all(turn["same"] for turn in share["Ebbtide"]) else "NOT equal"])
@@ -158,21 +215,28 @@ def table(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--shares", default="2,3,4,8", help="of the checkpoint: 3 is a third (default 2,3,4,8)")
+    parser.add_argument("--shares", help="of the checkpoint: 3 is a third (default 2,3,4,8; with --pipeline 3)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of every contender (default 3)")
     parser.add_argument("--tokens", type=int, default=12, help="tokens a turn, of which the first two do not count")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--pipeline", dest="program", action="store_const", const=Pipeline, default=Generation,
+                       help="images by diffusers in place of text")
+    which.add_argument("--lora", dest="program", action="store_const", const=Adapter,
+                       help="trains an adapter (peft) instead; tokens are steps")
+    which.add_argument("--llama", metavar="PYTHON", help="measures llama.cpp too, with this Python's llama_cpp")
+    parser.add_argument("--prompts", type=int, default=4, help="images a turn, of which the first does not count")
     parser.add_argument("--flash", help="directory for the checkpoint and for flash")
-    parser.add_argument("--llama", metavar="PYTHON", help="measures llama.cpp too, with this Python's llama_cpp")
-    parser.add_argument("--lora", action="store_true", help="trains an adapter (peft) instead; tokens are steps")
     parser.add_argument("--quick", action="store_true", help="a small model and one round, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
     parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
     arguments = parser.parse_args()
+    arguments.shares = arguments.shares or ("3" if arguments.program is Pipeline else "2,3,4,8")
     if not all(word.isdecimal() and int(word) > 0 for word in arguments.shares.split(",")):
         parser.error(f"--shares {arguments.shares}: numbers, as 2,3,4,8")
     arguments.shares = [int(word) for word in arguments.shares.split(",")]
-    if arguments.tokens <= WARM_UP_TOKENS:
-        parser.error(f"--tokens {arguments.tokens}: at least {WARM_UP_TOKENS + 1}")
+    for name, least in (("tokens", Generation.warm_up + 1), ("prompts", Pipeline.warm_up + 1)):
+        if getattr(arguments, name) < least:
+            parser.error(f"--{name} {getattr(arguments, name)}: at least {least}")
     if arguments.quick:
         arguments.rounds = 1
     arguments.flash = flash_directory(arguments.flash)
@@ -180,23 +244,19 @@ def main():
     programs = {}
     try:
         fio.find()
-        generation = Generation(arguments, folder)
-        size = generation.make()
-        if arguments.lora:
-            generation.use_lora()
-            programs["peft"] = measure(generation, size, arguments, ("mapped", "Ebbtide"))
-        else:
-            programs["PyTorch"] = measure(generation, size, arguments)
-        if arguments.llama and not arguments.lora:
-            programs["llama.cpp"] = measure(generation, generation.use_llama(arguments.llama), arguments,
-                                            ("mapped", "Ebbtide"))
+        generation = arguments.program(arguments, folder).make()
+        programs[generation.name] = measure(generation, arguments)
+        if arguments.llama:
+            generation.use_llama(arguments.llama)
+            programs[generation.name] = measure(generation, arguments)
     except (ChildError, OSError) as error:
         sys.exit(f"inference: {error}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     whole = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "programs": programs}
     if arguments.save:
-        print(f"saved {save(whole, 'inference')}", file=sys.stderr)
+        kind = {Generation: "inference", Adapter: "adapter", Pipeline: "pipeline"}[arguments.program]
+        print(f"saved {save(whole, kind)}", file=sys.stderr)
     if arguments.json:
         print(json.dumps(whole, indent=1))
     else:

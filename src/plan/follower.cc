@@ -227,7 +227,7 @@ void Follower::step() {
     if (guided) return;
     if (!known && ended == kind_) following_ = false;  // its place has been taken
     kind_ = following_ ? kind_ : Iterations::kNone;
-    follow(iterations_.expected_after(ended));
+    follow(iterations_.expected());
   } else {
     recording_.begin(next_serial_, start);
     if (guided) return;

@@ -44,8 +44,16 @@ std::uint32_t Iterations::add(Recording& recording, bool& known) {
   }
   std::swap(entries_[kind].recording, recording);
   entries_[kind].used = clock_;
-  if (latest_ != kNone) entries_[latest_].successor = kind;
+  if (kind == latest_) {
+    ++in_a_row_;
+    return kind;
+  }
+  if (latest_ != kNone) {
+    entries_[latest_].successor = kind;
+    entries_[latest_].in_a_row = in_a_row_;
+  }
   latest_ = kind;
+  in_a_row_ = 1;
   return kind;
 }
 
@@ -55,9 +63,9 @@ void Iterations::cut(std::uint32_t kind, Recording::Position first) {
   entry.version = ++clock_;
 }
 
-std::uint32_t Iterations::expected_after(std::uint32_t kind) const {
-  const std::uint32_t successor = entries_[kind].successor;
-  return successor == kNone ? kind : successor;
+std::uint32_t Iterations::expected() const {
+  const Entry& latest = entries_[latest_];
+  return latest.successor == kNone || latest.in_a_row != in_a_row_ ? latest_ : latest.successor;
 }
 
 std::uint32_t Iterations::that_begins_as(const Recording& recording, std::uint32_t besides) const {

@@ -1,5 +1,6 @@
-// Iterations: the kinds of iteration that a program has run, each with its recording, and which kind came after which:
-// a training step, the step before an evaluation, the last and smaller batch. A program with more kinds than are kept
+// Iterations: the kinds of iteration that a program has run, each with its recording, and which kind came after which,
+// and after how many of it in a row: a training step, the step before an evaluation, the last and smaller batch, the
+// steps of a denoiser and the one before the next image. A program with more kinds than are kept
 // forgets those that it has not run for longest.
 //
 // Owned by a policy. Invariant: at most kKindsMax recordings; a kind keeps its number as long as it is kept.
@@ -24,8 +25,9 @@ class Iterations {
   const Recording& operator[](std::uint32_t kind) const { return entries_[kind].recording; }
   // Of what a kind was taken to be only the part from `first` on comes again.
   void cut(std::uint32_t kind, Recording::Position first);
-  // The kind that came after this one the last time, itself if it is not known.
-  std::uint32_t expected_after(std::uint32_t kind) const;
+  // The kind that came the last time after as many in a row of the kind that was added last, that kind itself if other
+  // kinds came after fewer or more of it. Call it only after add().
+  std::uint32_t expected() const;
   // Another kind than `besides` that begins with the same events as `recording`, which is not over; kNone: none.
   std::uint32_t that_begins_as(const Recording& recording, std::uint32_t besides) const;
   // Changes whenever a number is given to another kind.
@@ -36,13 +38,15 @@ class Iterations {
     Recording recording;
     std::uint64_t version = 0;
     std::uint64_t used = 0;
-    std::uint32_t successor = kNone;
+    std::uint32_t in_a_row = 0;       // the last time, until another kind came
+    std::uint32_t successor = kNone;  // which one
   };
   std::uint32_t slot_for(const Recording& recording);
 
   std::vector<Entry> entries_;
   std::uint32_t latest_ = kNone;
-  std::uint64_t clock_ = 0;  // in iterations
+  std::uint32_t in_a_row_ = 0;  // of the latest kind, until now
+  std::uint64_t clock_ = 0;     // in iterations
 };
 
 }  // namespace ebb

@@ -58,7 +58,7 @@ bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint6
   bool first = false;
   if (length() > 0 && !found_.lasting) first = follow(signature_of(op, touches, found_.old_below).value);
   if (length() > 0 && found_.lasting && lasting.old) first = follow(lasting.value);
-  if (length() == 0 && lasting.old) look_for_lasting(lasting.value);
+  if (lasting.old && (length() == 0 || found_.lasting)) look_for_lasting(lasting.value);
   const bool doubled = launches_ >= kObserveAgainMin && (launches_ & (launches_ - 1)) == 0;
   if (doubled || observation_.seen.size() >= kLaunchesMax || found_.misses >= kMissesMax) {
     observation_ = {};
@@ -70,7 +70,9 @@ bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint6
   const Signature signature = signature_of(op, touches, observation_.old_below);
   observation_.add(signature.value, signature.old);
   if (!observation_.found()) return first;
-  if (observation_.distance > std::max<std::uint64_t>(length(), found_.apart)) {
+  // How many launches an iteration of launches on lasting tensors has in all is known when it has begun twice.
+  const bool comparable = !found_.lasting || found_.apart > 0;
+  if (comparable && observation_.distance > std::max<std::uint64_t>(length(), found_.apart)) {
     found_ = {};
     found_.old_below = observation_.old_below;
     found_.launches = observation_.last_period();
@@ -81,9 +83,12 @@ bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint6
 }
 
 void Period::look_for_lasting(std::uint64_t signature) {
-  if (lasting_.seen.size() >= kLaunchesMax) lasting_ = {};
+  const bool expected = length() > 0 && found_.misses == 0;
+  if (expected || lasting_.seen.size() >= kLaunchesMax) lasting_ = {};
+  if (expected) return;
   lasting_.add(signature, true);
   if (lasting_.distance < kLaunchesMin || lasting_.repeated < kLastingTelling) return;
+  if (lasting_.distance <= length()) return;
   found_ = {};
   found_.lasting = true;
   found_.launches = lasting_.last_period();

@@ -9,7 +9,9 @@
 //
 // What is lasting (policy.h), as the weights of a mapped checkpoint, is known to be long-lived from the beginning:
 // where the launches on such tensors are the same again for a while, an iteration has begun. So the second token that a
-// language model makes is known to be like the first, although the first one's prompt was longer.
+// language model makes is known to be like the first, although the first one's prompt was longer. Of several models
+// that take turns each is looked at, and the longest that is repeated is the iteration; what the others do is part of
+// one.
 //
 // Owned by the core. Memory is bounded by kLaunchesMax; deterministic.
 #pragma once

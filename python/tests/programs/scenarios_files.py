@@ -6,6 +6,7 @@ import hashlib
 import mmap
 import os
 import pathlib
+import sys
 import tempfile
 
 import numpy
@@ -211,3 +212,16 @@ def mapped_by_hand(folder):
     results = [digest(view), digest(tensor.numpy()), digest(numpy.frombuffer(view, dtype=numpy.uint8, offset=8 * MIB))]
     del view
     return results + [digest(tensor.numpy()), digest(path.read_bytes())]
+
+
+def images(folder):
+    """An image pipeline of diffusers from its checkpoint: text encoder, denoiser and decoder take turns."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench" / "inference"))
+    import pipeline
+
+    path = pathlib.Path(folder) / "pipeline"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}")
+        pipeline.make(part, 32)
+        part.rename(path)
+    return [digest for _, digest in pipeline.images(path, 3, 64)]

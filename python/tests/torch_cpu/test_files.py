@@ -55,6 +55,12 @@ def test_adapters_on_checkpoints(flash, tmp_path, name, options):
     assert (stats["rewritten_bytes"] > 0) == ("merged" in options)
 
 
+def test_pipelines_of_several_models(flash, tmp_path):
+    pytest.importorskip("diffusers", reason="diffusers is not installed: tools/bootstrap --bench installs it")
+    stats = compare(flash, "images", folder=str(tmp_path))
+    assert stats["rewritten_bytes"] == 0, "weights were written to"
+
+
 def test_map_file(flash, tmp_path):
     compare(flash, "mapped_by_hand", folder=str(tmp_path))
 

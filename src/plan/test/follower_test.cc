@@ -195,5 +195,23 @@ TEST(Follower, KindsThatBeginInTheSameWayAreNotTakenForEachOther) {
   EXPECT_EQ(program.policy().deviations(), before);
 }
 
+TEST(Follower, AnotherKindIsExpectedAfterAsManyOfOneAsTheLastTime) {
+  Program program;
+  program.set_up();
+  program.step();
+  const auto image = [&] {
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      program.pass(kLayers);
+      program.step();
+    }
+    program.pass(kLayers + 3);
+    program.step();
+  };
+  for (std::uint32_t i = 0; i < 2; ++i) image();
+  const std::uint64_t before = program.policy().deviations();
+  for (std::uint32_t i = 0; i < 3; ++i) image();
+  EXPECT_EQ(program.policy().deviations(), before);
+}
+
 }  // namespace
 }  // namespace ebb

@@ -92,5 +92,32 @@ TEST(Period, AnIterationOnLastingTensorsIsTheSameWithMoreOfOthers) {
   EXPECT_EQ(pass(false), 1u);
 }
 
+// Passes of a model whose weights are lasting, from number `first` on, with a launch on something short-lived after
+// each layer; returns how many iterations began in them.
+std::uint32_t pass(Period& period, std::uint32_t first, std::uint32_t layers, std::uint32_t passes) {
+  std::uint32_t begun = 0;
+  for (std::uint32_t i = 0; i < passes; ++i) {
+    for (std::uint32_t layer = 0; layer < layers; ++layer) {
+      const std::vector<Touch> touches{{kLastingSerials + first + layer, 4096, {}}};
+      begun += period.begins(7, touches, 0) ? 1 : 0;
+      begun += period.begins(8, std::vector<Touch>{{1, 4096, {}}}, 0) ? 1 : 0;
+    }
+  }
+  return begun;
+}
+
+TEST(Period, OfSeveralModelsIsThatOfTheLongestThatRepeats) {
+  Period period;
+  constexpr std::uint32_t kEncoder = 40, kDenoiser = 90, kDecoder = 30;
+  const auto prompt = [&] {
+    pass(period, 0, kEncoder, 2);
+    const std::uint32_t begun = pass(period, 1000, kDenoiser, 6);
+    return begun + pass(period, 2000, kDecoder, 1);
+  };
+  EXPECT_EQ(prompt(), 5u);  // all but the first, which shows what is repeated
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(prompt(), 6u) << i;
+  EXPECT_EQ(period.length(), kDenoiser);
+}
+
 }  // namespace
 }  // namespace ebb
