@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/follower.h"
+#include "plan/follow/follower.h"
 #include "plan/planner/habit.h"
 #include "plan/planner/planner.h"
 #include "plan/planner/rewind.h"

@@ -1,7 +1,7 @@
 // The list of policies.
 #include "plan/policy.h"
 
-#include "plan/follower.h"
+#include "plan/follow/follower.h"
 #include "plan/foresight.h"
 #include "plan/guide/guide.h"
 #include "plan/recency.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/follower.h"
+#include "plan/follow/follower.h"
 #include "rivals/arrivals.h"
 
 namespace ebb {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/follower.h"
+#include "plan/follow/follower.h"
 #include "plan/planner/planner.h"
 #include "rivals/arrivals.h"
 

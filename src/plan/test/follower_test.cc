@@ -1,5 +1,5 @@
 // Follower, through belady: how much of what a program repeats is known in its second iteration.
-#include "plan/follower.h"
+#include "plan/follow/follower.h"
 
 #include <gtest/gtest.h>
 

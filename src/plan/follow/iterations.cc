@@ -1,5 +1,5 @@
 // See iterations.h.
-#include "plan/iterations.h"
+#include "plan/follow/iterations.h"
 
 #include <algorithm>
 #include <utility>

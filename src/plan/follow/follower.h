@@ -16,8 +16,8 @@
 #include <memory>
 #include <vector>
 
+#include "plan/follow/iterations.h"
 #include "plan/guide/guide.h"
-#include "plan/iterations.h"
 #include "plan/planner/planner.h"
 #include "plan/policy.h"
 #include "plan/recording.h"
@@ -86,7 +86,7 @@ class Follower : public Policy {
   std::uint32_t blocks_seen() const { return static_cast<std::uint32_t>(next_use_.size()); }
 
  private:
-  // Of follower_match.cc: where in the plan an event is, by its signature, and a launch by its operator and operands.
+  // Of follow/match.cc: where in the plan an event is, by its signature, and a launch by its operator and operands.
   enum class Kinship : std::uint8_t { kSame, kOther, kUnknown };
   Position match(std::uint64_t signature, std::uint64_t op, std::span<const Touch> touches);
   Position find_allocation(Position from, std::uint64_t signature) const;

@@ -1,5 +1,5 @@
 // See follower.h.
-#include "plan/follower.h"
+#include "plan/follow/follower.h"
 
 #include <algorithm>
 #include <utility>

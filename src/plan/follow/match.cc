@@ -3,7 +3,7 @@
 // sizes alone repeat in every layer, and one of them taken for a later one would pass over all in between.
 #include <algorithm>
 
-#include "plan/follower.h"
+#include "plan/follow/follower.h"
 
 namespace ebb {
 namespace {
