@@ -182,6 +182,7 @@ void Follower::follow(std::uint32_t kind) {
       bound_[plan().event(i).reference] = recording_.reference(reference).serial;
     }
   }
+  count_uses();
   if (following_) rebuild();
   began(changed);
 }

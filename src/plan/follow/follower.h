@@ -86,13 +86,15 @@ class Follower : public Policy {
   std::uint32_t blocks_seen() const { return static_cast<std::uint32_t>(next_use_.size()); }
 
  private:
-  // Of follow/match.cc: where in the plan an event is, by its signature, and a launch by its operator and operands.
+  // Of match.cc: where in the plan an event is, by its signature, and a launch by its operator and operands.
   enum class Kinship : std::uint8_t { kSame, kOther, kUnknown };
   Position match(std::uint64_t signature, std::uint64_t op, std::span<const Touch> touches);
   Position find_allocation(Position from, std::uint64_t signature) const;
-  Position find_launch(Position from, std::uint64_t signature, std::uint64_t op, std::span<const Touch> touches) const;
+  Position find_launch(Position from, std::uint64_t signature, std::uint64_t op, std::span<const Touch> touches,
+                       bool telling) const;
   Kinship kinship(const Recording::Event& event, std::span<const Touch> touches) const;
   std::span<const Touch> align(std::span<const Recording::Use> uses, std::span<const Touch> touches);
+  void count_uses();
   bool switch_kind();
   bool begin_later();
 
@@ -135,6 +137,7 @@ class Follower : public Policy {
   std::vector<std::uint64_t> bound_;          // by reference of the plan: the serial it has in this iteration, or 0
   std::vector<std::uint64_t> next_use_;       // by block
   std::vector<BlockIndex> first_blocks_;      // scratch of launched()
+  std::vector<std::uint32_t> uses_;           // by reference of the plan: how often in an iteration
   std::vector<Touch> aligned_;                // what align() returns
   std::vector<bool> seen_;                    // scratch of rebuild()
 };

@@ -11,7 +11,9 @@ namespace {
 // How far ahead, in events.
 constexpr Recording::Position kLaunchWindow = 256;
 constexpr Recording::Position kNear = 16;  // by operator or size alone
-constexpr std::uint32_t kMissesMax = 64;   // in a row: the program does something else
+constexpr std::uint32_t kMissesMax = 256;  // in a row: the program does something else
+constexpr std::uint32_t kTellingMiss = 4;  // so many a launch counts for that tells where it belongs
+constexpr std::uint32_t kUsesMax = 16;     // in an iteration: what is used more often belongs to no place in it
 constexpr std::uint32_t kSwitchesMax = 8;  // searches for another kind in one iteration
 
 }  // namespace
@@ -24,14 +26,22 @@ Recording::Position Follower::match(std::uint64_t signature, std::uint64_t op, s
   const bool launch = !touches.empty();
   const bool as_expected = expected < plan().size() && plan().event(expected).signature == signature;
   if (!as_expected && (switch_kind() || (launch && begin_later()))) return cursor_ - 1;
+  const bool telling = std::any_of(touches.begin(), touches.end(), [&](const Touch& touch) {
+    if (recording_.made_here(touch.allocation)) return false;
+    const std::uint32_t reference = plan().find(touch.allocation);
+    return reference != Recording::kNone && uses_[reference] <= kUsesMax;
+  });
   Position found = expected;
   if (!as_expected) {
-    found = launch ? find_launch(expected, signature, op, touches) : find_allocation(expected, signature);
+    found = launch ? find_launch(expected, signature, op, touches, telling) : find_allocation(expected, signature);
   }
   if (found != Recording::kNever) {
     misses_ = 0;
     cursor_ = found + 1;
-  } else if (++misses_ >= kMissesMax) {
+    return found;
+  }
+  misses_ += telling ? kTellingMiss : 1;
+  if (misses_ >= kMissesMax) {
     following_ = false;
     ++deviations_;
   }
@@ -46,11 +56,10 @@ Recording::Position Follower::find_allocation(Position from, std::uint64_t signa
   return Recording::kNever;
 }
 
-// The first launch on the same older tensors; or else one that may be about the same.
+// The first launch on the same older tensors; or else one that may be about the same. `telling`: there are some that
+// the plan knows, and that are not used everywhere.
 Recording::Position Follower::find_launch(Position from, std::uint64_t signature, std::uint64_t op,
-                                          std::span<const Touch> touches) const {
-  const bool telling = std::any_of(touches.begin(), touches.end(),
-                                   [&](const Touch& touch) { return !recording_.made_here(touch.allocation); });
+                                          std::span<const Touch> touches, bool telling) const {
   const Position end = std::min(plan().size(), from + (telling ? kLaunchWindow : kNear));
   Position similar = Recording::kNever;
   for (Position position = from; position < end; ++position) {
@@ -67,12 +76,20 @@ Recording::Position Follower::find_launch(Position from, std::uint64_t signature
   return similar;
 }
 
+void Follower::count_uses() {
+  uses_.assign(plan().references(), 0);
+  for (Position position = 0; position < plan().size(); ++position) {
+    for (const Recording::Use& use : plan().uses(plan().event(position))) ++uses_[use.reference];
+  }
+}
+
 // Whether a launch of the plan uses one of these older tensors, or only others; unknown where it uses none, or one that
-// is not foreseen.
+// is not foreseen or used everywhere.
 Follower::Kinship Follower::kinship(const Recording::Event& event, std::span<const Touch> touches) const {
   bool foreseen = false;
   for (const Recording::Use& use : plan().uses(event)) {
     if (plan().made_here(plan().reference(use.reference).serial) || unforeseen(use.reference)) continue;
+    if (uses_[use.reference] > kUsesMax) continue;
     const std::uint64_t serial = resolve(use.reference, false);
     foreseen |= serial != 0;
     for (const Touch& touch : touches) {
@@ -116,6 +133,7 @@ bool Follower::begin_later() {
   if (first == Recording::kNever || first == 0) return false;
   iterations_.cut(kind_, first);
   misses_ = 0;
+  count_uses();
   bind_launches();
   rebuild();
   began(true);

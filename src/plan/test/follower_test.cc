@@ -28,6 +28,7 @@ class Program {
   }
   // Each weight is made, and filled by several operators that are the same for all.
   void set_up() {
+    table_ = allocate();
     for (std::uint32_t i = 0; i < kLayers; ++i) {
       weights_.push_back(allocate());
       for (std::uint64_t op = 1; op <= 10; ++op) launch(op, {weights_.back()});
@@ -69,14 +70,17 @@ class Program {
     }
   }
   // One operator a layer on a weight of its own, and another one at the end. With a long input it has what it works on
-  // as a second operand, and the other one runs in between, too. Returns after how many layers the next one's weight
-  // was known to be the one needed first.
+  // as a second operand, and the other one runs many times in between, too. All layers look into one table, and twice
+  // with a long input. Returns after how many layers the next
+  // one's weight was known to be the one needed first.
   std::uint32_t generate(bool long_input) {
     std::uint32_t foreseen = 0;
     for (std::uint32_t i = 0; i < kLayers; ++i) {
       const std::uint64_t made = allocate();
+      launch(502, {table_});
       if (long_input) {
-        launch(501, {made});
+        launch(502, {table_});
+        for (std::uint32_t more = 0; more < 70; ++more) launch(501, {made});
         launch(500, {weights_[i], made});
       } else {
         launch(500, {weights_[i]});
@@ -101,7 +105,7 @@ class Program {
   static BlockRange block_of(std::uint64_t serial) { return {BlockIndex(static_cast<std::uint32_t>(serial)), 1}; }
 
   Belady policy_;
-  std::uint64_t serial_ = 0;
+  std::uint64_t serial_ = 0, table_ = 0;
   std::vector<std::uint64_t> weights_, made_;
   std::vector<std::uint64_t> expert_worths_;
 };
