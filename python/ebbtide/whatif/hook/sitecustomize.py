@@ -23,7 +23,8 @@ def _load(name, path, **options):
 
 def _start(hook):
     """Makes tensors fake in this process if it is the one that claims the run, or stops it with the reason."""
-    if not hook._claim():
+    path = os.environ.get("EBB_CLAIM")
+    if not path or not hook._claim(path):
         return
     try:
         # Not as a part of `ebbtide`, which needs the compiled extension; this needs none.
