@@ -23,18 +23,20 @@ Recording::Position Follower::match(std::uint64_t signature, std::uint64_t op, s
   // A free is not waited for: freed() has told of it, or it is late.
   Position expected = cursor_;
   while (expected < plan().size() && plan().event(expected).kind == Recording::Kind::kFree) ++expected;
+  if (expected < plan().size() && plan().event(expected).signature == signature) {
+    misses_ = 0;
+    cursor_ = expected + 1;
+    return expected;
+  }
   const bool launch = !touches.empty();
-  const bool as_expected = expected < plan().size() && plan().event(expected).signature == signature;
-  if (!as_expected && (switch_kind() || (launch && begin_later()))) return cursor_ - 1;
+  if (switch_kind() || (launch && begin_later())) return cursor_ - 1;
   const bool telling = std::any_of(touches.begin(), touches.end(), [&](const Touch& touch) {
     if (recording_.made_here(touch.allocation)) return false;
     const std::uint32_t reference = plan().find(touch.allocation);
     return reference != Recording::kNone && uses_[reference] <= kUsesMax;
   });
-  Position found = expected;
-  if (!as_expected) {
-    found = launch ? find_launch(expected, signature, op, touches, telling) : find_allocation(expected, signature);
-  }
+  const Position found =
+      launch ? find_launch(expected, signature, op, touches, telling) : find_allocation(expected, signature);
   if (found != Recording::kNever) {
     misses_ = 0;
     cursor_ = found + 1;
