@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -21,40 +22,45 @@ void add(Stats& sum, const Stats& stats) {
   }
 }
 
-}  // namespace
-
-std::vector<Rank> read_ranks(const std::string& stats_path, bool ended) {
+// The pages that there are, by the number of their rank.
+std::map<std::uint32_t, std::string> pages_of(const std::string& stats_path) {
   const std::filesystem::path path(stats_path);
   const std::string prefix = path.filename().string() + ".rank";
-  std::vector<Rank> ranks;
+  std::map<std::uint32_t, std::string> pages;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), failed)) {
     const std::string name = entry.path().filename().string();
     if (name.rfind(prefix, 0) != 0) continue;
-    Rank rank;
+    std::uint32_t number = 0;
     const char* const end = name.data() + name.size();
-    if (std::from_chars(name.data() + prefix.size(), end, rank.number).ptr != end) continue;
-    auto reading = read(entry.path().string(), ended);
-    if (!reading) continue;
-    rank.reading = std::move(*reading);
-    rank.step_seconds = read_step_seconds(entry.path().string());
-    ranks.push_back(std::move(rank));
+    if (std::from_chars(name.data() + prefix.size(), end, number).ptr == end) pages[number] = entry.path().string();
   }
-  std::sort(ranks.begin(), ranks.end(), [](const Rank& left, const Rank& right) { return left.number < right.number; });
+  return pages;
+}
+
+}  // namespace
+
+std::vector<Rank> read_ranks(const std::string& stats_path) {
+  std::vector<Rank> ranks;
+  for (const auto& [number, page] : pages_of(stats_path)) {
+    if (auto reading = read_final_stats(page)) ranks.push_back({number, std::move(*reading), read_step_seconds(page)});
+  }
   return ranks;
 }
 
 std::optional<StatsReading> read_job(const std::string& stats_path, bool ended) {
   std::optional<StatsReading> job = read(stats_path, ended);
-  for (const Rank& rank : read_ranks(stats_path, ended)) {
+  for (const auto& [number, page] : pages_of(stats_path)) {
+    const auto rank = read(page, ended);
+    if (!rank) continue;
     if (!job) {
-      job = rank.reading;
+      job = rank;
       continue;
     }
-    add(job->stats, rank.reading.stats);
-    if (rank.reading.step_count > job->step_count) {
-      job->step_count = rank.reading.step_count;
-      job->last_step_seconds = rank.reading.last_step_seconds;
+    add(job->stats, rank->stats);
+    if (rank->step_count > job->step_count) {
+      job->step_count = rank->step_count;
+      job->last_step_seconds = rank->last_step_seconds;
     }
   }
   return job;

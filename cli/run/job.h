@@ -18,11 +18,11 @@ struct Rank {
   std::vector<double> step_seconds;
 };
 
-// By number. `ended`: as read_final_stats() reads.
-std::vector<Rank> read_ranks(const std::string& stats_path, bool ended);
+// By number, after all have ended.
+std::vector<Rank> read_ranks(const std::string& stats_path);
 
-// Of the run's own process and of its ranks together: sums, but for steps, and for the time that was waited, which are
-// those of the rank that has most. Nothing if there is no page at all.
+// `ended`: as read_final_stats() reads. Of the run's own process and of its ranks together: sums, but for steps, and
+// for the time that was waited, which are those of the rank that has most. Nothing if there is no page at all.
 std::optional<StatsReading> read_job(const std::string& stats_path, bool ended);
 
 }  // namespace ebb::cli

@@ -185,7 +185,7 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
   account.stats.budget_bytes = parse_size(variables.front().second);
   account.on_device = variables.front().first == kDeviceMemory;
-  account.ranks = read_ranks(stats_path, true);
+  account.ranks = read_ranks(stats_path);
   if (const auto reading = read_job(stats_path, true)) {
     account.managed = true;
     account.stats = reading->stats;

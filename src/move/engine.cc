@@ -47,9 +47,8 @@ void Engine::discard(BlockIndex index) {
       drop_extent(block);
       return;
     case BlockState::kReady:
-      drop_extent(block);
-      frames_.put(table_.become(index, BlockState::kUntouched));
-      return;
+    case BlockState::kOnFlash:
+    case BlockState::kLost: return empty(index);
     case BlockState::kEvicting:
     case BlockState::kFetching:
       transfers_.for_each([&](std::uint32_t token, Transfer& transfer) {
@@ -67,15 +66,14 @@ void Engine::discard(BlockIndex index) {
       drop_extent(block);
       static_cast<void>(table_.become(index, BlockState::kUntouched));
       return;
-    case BlockState::kOnFlash:
-      drop_extent(block);
-      static_cast<void>(table_.become(index, BlockState::kUntouched));
-      return;
-    case BlockState::kLost:
-      memory_.forget_failure(index);
-      static_cast<void>(table_.become(index, BlockState::kUntouched));
-      return;
   }
+}
+
+// What neither the program nor a transfer has in use.
+void Engine::empty(BlockIndex index) {
+  if (table_[index].state != BlockState::kReady) return forsake(index);
+  drop_extent(table_[index]);
+  frames_.put(table_.become(index, BlockState::kUntouched));
 }
 
 void Engine::forsake(BlockIndex index) {

@@ -178,6 +178,7 @@ class Engine {
   void pay(BlockIndex block, ExtentIndex extent);
   void unfreeze(BlockIndex block);
   void restore_reserve();
+  void empty(BlockIndex block);
   void fail_unread();
   void evicted(std::uint32_t token, const FlashCompletion& completion);
   void evict_failed(std::uint32_t token, Status status);

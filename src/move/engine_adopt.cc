@@ -14,20 +14,9 @@ void Engine::set_outside(BlockRange blocks, bool outside) {
 bool Engine::renew(BlockIndex index, const FilePlace& place) {
   Block& block = table_[index];
   EBB_CHECK_LT(0u, block.live);
-  switch (block.state) {
-    case BlockState::kEvicting:
-    case BlockState::kFetching: return false;
-    case BlockState::kResident:
-      if (!drop(index)) return false;
-      break;
-    case BlockState::kReady:
-      drop_extent(block);
-      frames_.put(table_.become(index, BlockState::kUntouched));
-      break;
-    case BlockState::kOnFlash:
-    case BlockState::kLost: forsake(index); break;
-    case BlockState::kUntouched: break;
-  }
+  if (block.state == BlockState::kEvicting || block.state == BlockState::kFetching) return false;
+  if (block.state == BlockState::kResident && !drop(index)) return false;
+  empty(index);
   block.prefetched = false;
   block.held = false;
   map(index, place);
@@ -99,22 +88,13 @@ bool Engine::abandon(BlockIndex index) {
   Block& block = table_[index];
   leave_queues(index);
   block.awaited = false;
-  switch (block.state) {
-    case BlockState::kEvicting:
-    case BlockState::kFetching: return false;
-    case BlockState::kResident:
-      drop_extent(block);
-      block.prefetched = false;
-      frames_.discard(table_.become(index, BlockState::kUntouched));
-      break;
-    case BlockState::kReady:
-      drop_extent(block);
-      frames_.put(table_.become(index, BlockState::kUntouched));
-      break;
-    case BlockState::kOnFlash:
-    case BlockState::kLost: forsake(index); break;
-    case BlockState::kUntouched: break;
+  if (block.state == BlockState::kEvicting || block.state == BlockState::kFetching) return false;
+  if (block.state == BlockState::kResident) {
+    drop_extent(block);
+    block.prefetched = false;
+    frames_.discard(table_.become(index, BlockState::kUntouched));
   }
+  empty(index);
   block.outside = true;
   return true;
 }

@@ -1,10 +1,7 @@
 // ManagedRuntime: files that the program maps. Their blocks come from the file and leave without a write; what the
 // program writes to them is its own.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -12,20 +9,13 @@
 #include <utility>
 
 #include "runtime/managed_runtime.h"
+#include "runtime/tell.h"
 
 namespace ebb {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kMappedBytesMin = kMiB;  // smaller files are left to the kernel
-
-template <typename... Values>
-void tell(const char* format, const Values&... values) {
-  char text[768];
-  const int length = std::snprintf(text, sizeof text, format, values...);
-  const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), sizeof text - 1);
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, bytes);
-}
 
 struct Free {
   void operator()(std::byte* bytes) const { std::free(bytes); }

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "base/clock.h"
 #include "runtime/managed_runtime.h"
+#include "runtime/tell.h"
 
 namespace ebb {
 namespace {
@@ -17,11 +17,6 @@ constexpr std::size_t kPollBatch = 2;
 constexpr std::chrono::milliseconds kIdleWait{200};
 constexpr int kLockTryUs = 5;
 constexpr std::uint64_t kPublishEveryNs = 100'000'000;
-
-void say(const char* text, int length) {
-  if (length <= 0) return;
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, static_cast<std::size_t>(length));
-}
 
 }  // namespace
 
@@ -130,11 +125,10 @@ void ManagedRuntime::settle_faults() {
   const BlockIndex starved = core_.engine().starved();
   const bool help_comes = core_.budget().extents_wanted() > 0 || core_.budget().making_frame_ahead();
   if (starvation_.over(now, starved, help_comes)) {
-    char text[256];
-    say(text, std::snprintf(text, sizeof text,
-                            "ebb: out of memory: block %u is needed, and no other can leave: flash is %s. The access "
-                            "fails with SIGBUS. Give it more memory (--memory) or other flash (--flash).\n",
-                            starved.value(), core_.engine().flash_failing() ? "failing" : "full"));
+    tell(
+        "ebb: out of memory: block %u is needed, and no other can leave: flash is %s. The access "
+        "fails with SIGBUS. Give it more memory (--memory) or other flash (--flash).\n",
+        starved.value(), core_.engine().flash_failing() ? "failing" : "full");
     core_.engine().fail_starved();
     pump();
   }
@@ -155,33 +149,28 @@ void ManagedRuntime::report_lost() {
   const Engine::Counters& counters = core_.engine().counters();
   if (counters.lost == lost_reported_) return;
   lost_reported_ = counters.lost;
-  char text[512];
   if (const FilePlace place = core_.engine().lost_place(); place.valid()) {
-    say(text, std::snprintf(
-                  text, sizeof text,
-                  "ebb: '%.300s' %s. A program that touches that part of it fails with SIGBUS rather than compute "
-                  "with other data: map it again.\n",
-                  files_->name(place.file),
-                  counters.corrupt > 0 ? "has changed since it was mapped" : "cannot be read any more, or has shrunk"));
+    tell(
+        "ebb: '%.300s' %s. A program that touches that part of it fails with SIGBUS rather than compute "
+        "with other data: map it again.\n",
+        files_->name(place.file),
+        counters.corrupt > 0 ? "has changed since it was mapped" : "cannot be read any more, or has shrunk");
     return;
   }
-  say(text, std::snprintf(text, sizeof text,
-                          "ebb: block %u cannot be read back from flash: %s. Its data is lost; a program that touches "
-                          "it fails with SIGBUS rather than compute with wrong data. Check the disk under %s.\n",
-                          core_.engine().lost_block().value(),
-                          counters.corrupt > 0 ? "its checksum does not match" : "the device reports an error",
-                          flash_directory_.c_str()));
+  tell(
+      "ebb: block %u cannot be read back from flash: %s. Its data is lost; a program that touches "
+      "it fails with SIGBUS rather than compute with wrong data. Check the disk under %s.\n",
+      core_.engine().lost_block().value(),
+      counters.corrupt > 0 ? "its checksum does not match" : "the device reports an error", flash_directory_.c_str());
 }
 
 void ManagedRuntime::dump_state(const char* why) const {
   const PageTable& table = core_.table();
-  char text[400];
-  say(text, std::snprintf(text, sizeof text,
-                          "ebb: %s: %u blocks resident, %u evicting, %u fetching, %u on flash; %u transfers in flight, "
-                          "flash %s\n",
-                          why, table.count(BlockState::kResident), table.count(BlockState::kEvicting),
-                          table.count(BlockState::kFetching), table.count(BlockState::kOnFlash),
-                          core_.engine().in_flight(), core_.engine().flash_full() ? "full" : "not full"));
+  tell(
+      "ebb: %s: %u blocks resident, %u evicting, %u fetching, %u on flash; %u transfers in flight, "
+      "flash %s\n",
+      why, table.count(BlockState::kResident), table.count(BlockState::kEvicting), table.count(BlockState::kFetching),
+      table.count(BlockState::kOnFlash), core_.engine().in_flight(), core_.engine().flash_full() ? "full" : "not full");
 }
 
 }  // namespace ebb

@@ -65,7 +65,8 @@ def make_box(tmp_path):
         FAKE_LOG=str(tmp_path / "log"),
         PYTHONPATH=str(tmp_path / "site"),
     )
-    environment.pop("NO_COLOR", None)
+    for name in ("NO_COLOR", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        environment.pop(name, None)
     return Box(tmp_path, environment)
 
 

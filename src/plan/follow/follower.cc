@@ -91,11 +91,12 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   }
   if (!following_) return;
   if (guide_ != nullptr) return launched_by_guide(op, touches);
-  const Position position = match(Recording::launch_signature(op, touches.size()), op, touches);
+  const std::uint64_t signature = Recording::launch_signature(op, touches.size());
+  const Position position = match(signature, op, touches);
   if (position == Recording::kNever) return see_unknown(touches);
   const Recording::Event& event = plan().event(position);
   const auto uses = plan().uses(event);
-  if (event.signature != Recording::launch_signature(op, touches.size())) {
+  if (event.signature != signature) {
     see_unknown(touches);
     touches = align(uses, touches);
   }

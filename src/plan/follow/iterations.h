@@ -1,7 +1,7 @@
 // Iterations: the kinds of iteration that a program has run, each with its recording, and which kind came after which,
 // and after how many of it in a row: a training step, the step before an evaluation, the last and smaller batch, the
-// steps of a denoiser and the one before the next image. A program with more kinds than are kept
-// forgets those that it has not run for longest.
+// steps of a denoiser and the one before the next image. A program with more kinds than are kept forgets those that it
+// has not run for longest.
 //
 // Owned by a policy. Invariant: at most kKindsMax recordings; a kind keeps its number as long as it is kept.
 #pragma once
