@@ -68,7 +68,8 @@ BlockRange MappedFiles::find(std::uint64_t offset) const {
 FilePlace MappedFiles::place_in(const Mapping& mapping, BlockIndex block) const {
   const std::uint64_t unit = state_.config.block_bytes;
   const std::uint64_t before = (block.value() - mapping.blocks.first.value()) * unit;
-  return {mapping.file, mapping.offset + before, static_cast<std::uint32_t>(std::min(unit, mapping.bytes - before))};
+  return {mapping.file, mapping.offset + before, static_cast<std::uint32_t>(std::min(unit, mapping.bytes - before)),
+          mapping.shared};
 }
 
 FilePlace MappedFiles::place_of(BlockIndex block) const {

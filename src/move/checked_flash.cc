@@ -15,13 +15,11 @@ bool all_zero(std::span<const std::byte> bytes) {
   return bytes[0] == std::byte{} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
-// What has been read is whole: beyond the end of a file it is zeros. Returns its digest.
-Digest settle(const FlashRequest& request, std::span<std::byte> bytes) {
-  if (request.place.valid()) {
-    const std::span<std::byte> beyond = bytes.subspan(request.place.bytes);
-    if (!beyond.empty()) std::memset(beyond.data(), 0, beyond.size());
-  }
-  return digest(bytes);
+// What has been read is whole: beyond the end of a file it is zeros.
+void settle(const FlashRequest& request, std::span<std::byte> bytes) {
+  if (!request.place.valid()) return;
+  const std::span<std::byte> beyond = bytes.subspan(request.place.bytes);
+  if (!beyond.empty()) std::memset(beyond.data(), 0, beyond.size());
 }
 
 }  // namespace
@@ -37,8 +35,13 @@ RawRequest CheckedFlash::raw(const FlashRequest& request, std::span<std::byte> b
   return {false, request.token, place.offset, bytes.first(std::min(asked, bytes.size())), place.file, place.bytes};
 }
 
-CheckedFlash::CheckedFlash(std::unique_ptr<RawFlash> device, BackingMemory& memory, std::size_t block_bytes)
-    : device_(std::move(device)), memory_(memory), block_bytes_(block_bytes), requests_(device_->depth()) {
+CheckedFlash::CheckedFlash(std::unique_ptr<RawFlash> device, BackingMemory& memory, std::size_t block_bytes,
+                           const SourceFiles* files)
+    : device_(std::move(device)),
+      memory_(memory),
+      block_bytes_(block_bytes),
+      files_(files),
+      requests_(device_->depth()) {
   zeros_ = digest(std::vector<std::byte>(block_bytes));
   unmoved_.reserve(device_->depth());
   arrived_.resize(device_->depth());
@@ -54,6 +57,10 @@ void CheckedFlash::submit(std::span<const FlashRequest> requests) {
     if (!write && request.has_expected && request.expected == zeros_) {
       std::memset(bytes.data(), 0, bytes.size());
       unmoved_.push_back({request.token, Status::kOk, false, zeros_, true});
+      continue;
+    }
+    if (write && request.place.read_only && request.has_expected) {
+      unmoved_.push_back({request.token, Status::kOk, true, request.expected, false});
       continue;
     }
     if (write) {
@@ -76,6 +83,13 @@ void CheckedFlash::submit(std::span<const FlashRequest> requests) {
   }
 }
 
+// Asked after the reading: a change shows in a file's times before it shows in its bytes.
+bool CheckedFlash::is_as_before(const FlashRequest& request) {
+  constexpr std::uint32_t kCheckedAllTheSame = 16;
+  return request.place.valid() && request.has_expected && files_ != nullptr && ++trusted_ % kCheckedAllTheSame != 0 &&
+         files_->same_as_opened(request.place.file);
+}
+
 std::size_t CheckedFlash::poll(std::span<FlashCompletion> completions) {
   std::size_t found = 0;
   while (found < completions.size() && !unmoved_.empty()) {
@@ -89,7 +103,9 @@ std::size_t CheckedFlash::poll(std::span<FlashCompletion> completions) {
     FlashCompletion& completion = completions[found++];
     completion = {request.token, arrived_[i].status, false, request.expected, false};
     if (request.kind == FlashRequest::Kind::kRead && completion.status == Status::kOk) {
-      completion.digest = settle(request, memory_.home(request.frame));
+      settle(request, memory_.home(request.frame));
+      if (is_as_before(request)) continue;
+      completion.digest = digest(memory_.home(request.frame));
       if (request.has_expected && completion.digest != request.expected) completion.status = Status::kCorrupt;
     }
   }
@@ -106,8 +122,8 @@ Status CheckedFlash::read_now(const FlashRequest& request, std::span<std::byte> 
     return Status::kOk;
   }
   if (const Status status = device_->read_now(raw(request, buffer)); status != Status::kOk) return status;
-  const Digest now = settle(request, buffer);
-  return !request.has_expected || now == request.expected ? Status::kOk : Status::kCorrupt;
+  settle(request, buffer);
+  return !request.has_expected || digest(buffer) == request.expected ? Status::kOk : Status::kCorrupt;
 }
 
 }  // namespace ebb

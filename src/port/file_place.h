@@ -13,6 +13,7 @@ struct FilePlace {
   std::int32_t file = kNoFile;
   std::uint64_t offset = 0;
   std::uint32_t bytes = 0;
+  bool read_only = false;  // the program may not write to the block
 
   constexpr bool valid() const { return file != kNoFile; }
 };

@@ -1,7 +1,7 @@
 // SourceFiles: the port to files that the program maps: opened once more, to be read past the page cache where that can
 // be. A file has one number as long as it is open, however often it is opened; requests of RawFlash name it.
 //
-// Threads: open() and close() any, under the runtime's lock; serve() before and after all others.
+// Threads: open() and close() any, under the runtime's lock; same_as_opened() any; serve() before and after all others.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +51,8 @@ class SourceFiles {
   virtual Status open(const std::string& path, SourceFile& source, std::string& reason) = 0;
   virtual Status open(int descriptor, SourceFile& source, std::string& reason) = 0;
   virtual void close(std::int32_t file) = 0;
+  // Whether nobody can have changed the file since it was opened. False: somebody may have, or nobody can tell.
+  virtual bool same_as_opened(std::int32_t file) const = 0;
   // For messages; never allocates.
   virtual const char* name(std::int32_t file) const = 0;
 

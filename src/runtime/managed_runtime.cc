@@ -36,7 +36,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
     : options_(options),
       memory_(std::move(parts.memory)),
       files_(std::move(parts.files)),
-      flash_(std::move(parts.flash), *memory_, parts.config.block_bytes),
+      flash_(std::move(parts.flash), *memory_, parts.config.block_bytes, files_.get()),
       flash_description_(std::move(parts.flash_description)),
       flash_directory_(std::move(parts.flash_directory)),
       base_(memory_->base()),

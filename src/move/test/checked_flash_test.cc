@@ -15,6 +15,18 @@ namespace {
 
 constexpr std::size_t kBytes = 64;
 
+// Files of which somebody knows whether they are what they were.
+class KnownFiles final : public SourceFiles {
+ public:
+  Status open(const std::string&, SourceFile&, std::string&) override { return Status::kUnsupported; }
+  Status open(int, SourceFile&, std::string&) override { return Status::kUnsupported; }
+  void close(std::int32_t) override {}
+  bool same_as_opened(std::int32_t) const override { return same; }
+  const char* name(std::int32_t) const override { return ""; }
+  bool serve(FileMapper*) override { return false; }
+  bool same = true;
+};
+
 class CheckedFlashTest : public ::testing::Test {
  protected:
   CheckedFlashTest() {
@@ -49,8 +61,14 @@ class CheckedFlashTest : public ::testing::Test {
   EventLog log_;
   VirtualClock clock_;
   SimMemory memory_{{kBytes, 4, 4, 1}, plan_, nth_, log_};
+  FlashCompletion read_file(bool has_expected, const Digest& expected, bool write = false, bool read_only = false) {
+    const auto kind = write ? FlashRequest::Kind::kWrite : FlashRequest::Kind::kRead;
+    return run({kind, has_expected, 3, FrameIndex(0), ExtentIndex(9), expected, {7, 4096, kBytes, read_only}});
+  }
+
   SimFlash* device_ = nullptr;
-  CheckedFlash flash_{make_device(), memory_, kBytes};
+  KnownFiles files_;
+  CheckedFlash flash_{make_device(), memory_, kBytes, &files_};
 };
 
 TEST_F(CheckedFlashTest, ReadsBackWhatItWrote) {
@@ -120,6 +138,40 @@ TEST_F(CheckedFlashTest, ReportsCorruptionInTransitAndAtRest) {
   std::vector<std::byte> buffer(kBytes);
   EXPECT_EQ(flash_.read_now({.has_expected = true, .extent = ExtentIndex(1), .expected = bad}, buffer),
             Status::kCorrupt);
+}
+
+TEST_F(CheckedFlashTest, AFileThatMayHaveChangedIsCheckedEachTime) {
+  const FlashCompletion first = read_file(false, {});
+  EXPECT_EQ(first.status, Status::kOk);
+  EXPECT_EQ(first.digest, digest(memory_.home(FrameIndex(0))));
+  files_.same = false;
+  EXPECT_EQ(read_file(true, first.digest).status, Status::kOk);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(read_file(true, {1, 1}).status, Status::kCorrupt);
+}
+
+TEST_F(CheckedFlashTest, AFileThatIsAsItWasIsCheckedNowAndThen) {
+  const Digest known = read_file(false, {}).digest;
+  for (int i = 0; i < 40; ++i) {
+    const FlashCompletion again = read_file(true, known);
+    EXPECT_EQ(again.status, Status::kOk);
+    EXPECT_EQ(again.digest, known);
+  }
+  int found = 0;
+  for (int i = 0; i < 160; ++i) found += read_file(true, {1, 1}).status == Status::kCorrupt ? 1 : 0;
+  EXPECT_EQ(found, 10);
+  // Of our own store, each.
+  static_cast<void>(write(0, 1));
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(read(0, 1, {1, 1}).status, Status::kCorrupt);
+}
+
+TEST_F(CheckedFlashTest, WhatMayNotBeWrittenLeavesUnseen) {
+  const Digest known = read_file(false, {}).digest;
+  EXPECT_TRUE(read_file(true, known, true).unchanged);
+  memory_.home(FrameIndex(0))[5] ^= std::byte{1};
+  EXPECT_TRUE(read_file(true, known, true).homeless);
+  const FlashCompletion left = read_file(true, known, true, true);
+  EXPECT_TRUE(left.unchanged);
+  EXPECT_EQ(left.digest, known);
 }
 
 TEST_F(CheckedFlashTest, PassesErrorsOn) {

@@ -8,9 +8,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -23,11 +25,16 @@ namespace {
 
 constexpr long kTmpfsMagic = 0x01021994;
 constexpr long kRamfsMagic = 0x858458f6;
+// ext2 to ext4, XFS, Btrfs, F2FS, bcachefs.
+constexpr std::array<long, 5> kLocalMagics{0xef53, 0x58465342, 0x9123683e, 0xf2f52010, 0xca451a4e};
+constexpr time_t kSettledSeconds = 2;
 constexpr std::size_t kDirectBytes = 4096;  // the unit in which files are read
 
 struct Free {
   void operator()(void* bytes) const { std::free(bytes); }
 };
+
+bool same(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
 
 // Half of what the process may have is the program's.
 std::size_t files_max() {
@@ -54,9 +61,17 @@ int open_direct(const std::string& path, bool& direct) {
   return fd;
 }
 
-bool in_memory(int fd) {
-  struct statfs system {};
-  return ::fstatfs(fd, &system) == 0 && (system.f_type == kTmpfsMagic || system.f_type == kRamfsMagic);
+bool in_memory(long system) { return system == kTmpfsMagic || system == kRamfsMagic; }
+
+// Whether a change to a file of this kind of file system shows in its ctime at once, and only there: on a server it may
+// change without our knowing.
+bool keeps_times(long system) { return std::ranges::find(kLocalMagics, system) != std::end(kLocalMagics); }
+
+// Younger, a change within the same tick of the kernel's clock might not show.
+bool is_settled(const timespec& changed) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec - changed.tv_sec >= kSettledSeconds;
 }
 
 // A lease for reading is to be had only where nobody writes. Should somebody begin while we have it, the signal is one
@@ -124,7 +139,11 @@ Status OpenedFiles::open(const std::string& path, const std::string& name, Sourc
       reason = std::strerror(errno);
       return Status::kInvalid;
     }
-    opened.in_memory = in_memory(opened.fd);
+    struct statfs system {};
+    if (::fstatfs(opened.fd, &system) == 0) {
+      opened.in_memory = in_memory(system.f_type);
+      opened.dated = keeps_times(system.f_type) && is_settled(opened.changed);
+    }
     opened.direct = opened.direct && !opened.in_memory;
   }
   const Opened& file = known != nullptr ? *known : opened;
@@ -134,7 +153,10 @@ Status OpenedFiles::open(const std::string& path, const std::string& name, Sourc
     return Status::kBusy;
   }
   source = {file.fd, static_cast<std::uint64_t>(file.bytes), file.direct, file.in_memory};
-  if (known == nullptr) files_.push_back(opened);
+  if (known == nullptr) {
+    const std::lock_guard lock(mutex_);
+    files_.push_back(opened);
+  }
   return Status::kOk;
 }
 
@@ -153,12 +175,21 @@ const char* OpenedFiles::look(const std::string& path, Opened& file) {
 const OpenedFiles::Opened* OpenedFiles::find(const Opened& file) const {
   const auto found = std::find_if(files_.begin(), files_.end(), [&](const Opened& other) {
     return other.device == file.device && other.inode == file.inode && other.bytes == file.bytes &&
-           other.changed.tv_sec == file.changed.tv_sec && other.changed.tv_nsec == file.changed.tv_nsec;
+           same(other.changed, file.changed);
   });
   return found == files_.end() ? nullptr : &*found;
 }
 
+bool OpenedFiles::same_as_opened(std::int32_t file) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(files_, file, &Opened::fd);
+  struct stat status {};
+  return found != files_.end() && found->dated && ::fstat(file, &status) == 0 && status.st_size == found->bytes &&
+         same(status.st_ctim, found->changed);
+}
+
 void OpenedFiles::close(std::int32_t file) {
+  const std::lock_guard lock(mutex_);
   if (std::erase_if(files_, [file](const Opened& each) { return each.fd == file; }) > 0) ::close(file);
 }
 

@@ -1,8 +1,11 @@
-// OpenedFiles: the SourceFiles of Linux. A file's number is its descriptor.
+// OpenedFiles: the SourceFiles of Linux. A file's number is its descriptor. Whether it has changed is told by its
+// ctime, which every change sets and no program can set back, where the file system keeps it itself (not a server
+// elsewhere).
 #pragma once
 
 #include <sys/types.h>
 
+#include <mutex>
 #include <vector>
 
 #include "port/source_files.h"
@@ -18,6 +21,7 @@ class OpenedFiles final : public SourceFiles {
   Status open(const std::string& path, SourceFile& source, std::string& reason) override;
   Status open(int descriptor, SourceFile& source, std::string& reason) override;
   void close(std::int32_t file) override;
+  bool same_as_opened(std::int32_t file) const override;
   const char* name(std::int32_t file) const override;
   bool serve(FileMapper* mapper) override;
 
@@ -30,12 +34,15 @@ class OpenedFiles final : public SourceFiles {
     timespec changed{};
     bool direct = false;
     bool in_memory = false;
+    bool dated = false;  // `changed` tells whether it has changed
     std::string name;
   };
   static const char* look(const std::string& path, Opened& file);
   const Opened* find(const Opened& file) const;
   Status open(const std::string& path, const std::string& name, SourceFile& source, std::string& reason);
 
+  // Changed with both held, the runtime's lock and this one.
+  mutable std::mutex mutex_;
   std::vector<Opened> files_;
   bool serves_ = false;
 };
