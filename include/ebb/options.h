@@ -33,6 +33,9 @@ struct Options {
   // A trace of the program's first steps from its very beginning, as `ebb run --guide` makes it: they are planned by
   // it as later ones are by the iteration before. For the policy foresight; empty: none.
   std::string guide;
+  // Where it is kept what programs do with the files that they map, so that the next run is planned from its first
+  // iteration on (docs/files.md): a directory of the user's; empty: nowhere.
+  std::string passes;
   // Where to publish live statistics for `ebb run`; empty: nowhere.
   std::string stats_path;
   // The memory driver: "auto", "move" (userfaultfd with UFFDIO_MOVE) or "remap" (memfd and a SIGSEGV handler).
@@ -54,9 +57,9 @@ struct Options {
 };
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
-// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_STATS, EBB_RECORD, EBB_GUIDE, EBB_MEMORY_DRIVER,
-// EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY,
-// EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the variable.
+// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_REMEMBER (passes in the user's cache), EBB_STATS,
+// EBB_RECORD, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT,
+// EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

@@ -33,6 +33,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: exhaustive; runs only when chosen with --rest or -m")
+    os.environ.setdefault("EBB_REMEMBER", "0")  # each test is the first run of its program
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle workers of one process spin on the core of another
     if not hasattr(config, "workerinput"):  # the process that starts the others, if there are any
         results = tempfile.mkdtemp(prefix="ebb-results-")

@@ -160,13 +160,19 @@ bool Launches::lost(std::span<const CoreRange> ranges) const {
 }
 
 void Launches::step() {
+  earlier_run_.forget();
   steps_are_told_ = true;
   ++iterations_;
   state_.policy.step();
 }
 
 void Launches::find_step(std::uint64_t op) {
-  if (steps_are_told_ || touches_.empty() || !period_.begins(op, touches_, state_.serial)) return;
+  if (steps_are_told_ || touches_.empty()) return;
+  if (std::optional<Recording> iteration = earlier_run_.begins(op, touches_)) {
+    period_.foretell(*iteration);
+    state_.policy.foretell(*iteration);
+  }
+  if (!period_.begins(op, touches_, state_.serial)) return;
   ++iterations_;
   state_.policy.step();
 }

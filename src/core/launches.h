@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "core/earlier_run.h"
 #include "core/long_launch.h"
 #include "core/mapped_files.h"
 #include "core/state.h"
@@ -19,7 +20,9 @@ namespace ebb {
 
 class Launches {
  public:
-  Launches(CoreState& state, MappedFiles& files) : state_(state), files_(files) { running_.reserve(256); }
+  Launches(CoreState& state, MappedFiles& files) : state_(state), files_(files), earlier_run_(state, files) {
+    running_.reserve(256);
+  }
 
   // One that will be announced, after those expected before it; begin() when it has been, before it runs; forget() when
   // it is over, or will not come. 0: nothing to say.
@@ -42,6 +45,8 @@ class Launches {
   // A block is touched: a launch that goes through more than memory has come this far.
   void progress(BlockIndex block);
 
+  EarlierRun& earlier_run() { return earlier_run_; }
+
   std::uint64_t count() const { return count_; }
   // Iterations that have ended, told or found.
   std::uint64_t iterations() const { return iterations_; }
@@ -61,6 +66,7 @@ class Launches {
   std::vector<LongLaunch> long_launches_;
   std::vector<Touch> touches_;
   std::vector<LaunchWindow::Part> parts_;
+  EarlierRun earlier_run_;
   Period period_;
   bool steps_are_told_ = false;
   std::uint64_t count_ = 0;

@@ -94,6 +94,40 @@ bool MappedFiles::renew(BlockIndex block) {
   return !place.valid() || state_.engine.renew(block, place);
 }
 
+std::map<std::uint64_t, MappedFiles::PartInFile> MappedFiles::parts_in_files() const {
+  std::map<std::uint64_t, PartInFile> parts;
+  for (const auto& [first, mapping] : mappings_) {
+    for (const auto& [place, part] : mapping.parts) {
+      parts[part.serial] = {mapping.file, mapping.offset + (place.first - first), place.second};
+    }
+  }
+  return parts;
+}
+
+bool MappedFiles::is_part(const Touch& touch, const PartInFile& part) const {
+  const Mapping* const mapping = mapping_at(touch.blocks.first.value() * state_.config.block_bytes);
+  if (mapping == nullptr || mapping->file != part.file || part.offset < mapping->offset) return false;
+  const std::uint64_t first = mapping->blocks.first.value() * state_.config.block_bytes;
+  const auto found = mapping->parts.find({first + (part.offset - mapping->offset), part.bytes});
+  return found != mapping->parts.end() && found->second.serial == touch.allocation;
+}
+
+std::uint64_t MappedFiles::find(const PartInFile& part) const {
+  const Mapping* best = nullptr;
+  std::uint64_t found = kNowhere;
+  for (const auto& [first, mapping] : mappings_) {
+    if (mapping.file != part.file || part.offset < mapping.offset || part.bytes > mapping.bytes ||
+        part.offset - mapping.offset > mapping.bytes - part.bytes) {
+      continue;
+    }
+    const auto rank = [](const Mapping& each) { return std::pair(!each.parts.empty(), each.serial); };
+    if (best != nullptr && rank(mapping) < rank(*best)) continue;
+    best = &mapping;
+    found = first + (part.offset - mapping.offset);
+  }
+  return found;
+}
+
 const MappedFiles::Part* MappedFiles::part_of(std::uint64_t offset, std::uint64_t bytes) {
   if (mappings_.empty()) return nullptr;
   Mapping* const mapping = mapping_at(offset);

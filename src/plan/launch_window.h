@@ -55,6 +55,8 @@ class LaunchWindow final : public Policy {
   void touched(BlockIndex block, std::uint64_t stamp) override { policy_->touched(block, stamp); }
   void ran(std::uint64_t ns) override { policy_->ran(ns); }
   void step() override { policy_->step(); }
+  void foretell(const Recording& iteration) override { policy_->foretell(iteration); }
+  const Recording* latest() const override { return policy_->latest(); }
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
   std::uint64_t version() const override { return version_; }
   bool dying(BlockIndex block) const override {

@@ -82,6 +82,21 @@ bool Period::begins(std::uint64_t op, std::span<const Touch> touches, std::uint6
   return first;
 }
 
+void Period::foretell(const Recording& iteration) {
+  found_ = {};
+  found_.lasting = true;
+  std::vector<Touch> touches;
+  for (Recording::Position i = 0; i < iteration.size(); ++i) {
+    const Recording::Event& event = iteration.event(i);
+    touches.clear();
+    for (const Recording::Use& use : iteration.uses(event)) {
+      touches.push_back({iteration.reference(use.reference).serial, 0, {}, false});
+    }
+    found_.launches.push_back(signature_of(event.op, touches, 0).value);
+  }
+  lasting_ = {};
+}
+
 void Period::look_for_lasting(std::uint64_t signature) {
   const bool expected = length() > 0 && found_.misses == 0;
   if (expected || lasting_.seen.size() >= kLaunchesMax) lasting_ = {};

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "plan/policy.h"
+#include "plan/recording.h"
 
 namespace ebb {
 
@@ -32,6 +33,8 @@ class Period {
 
   // A launch begins; `serial` is that of the allocation made last. Whether an iteration ends before it.
   bool begins(std::uint64_t op, std::span<const Touch> touches, std::uint64_t serial);
+  // The iteration of an earlier run of the program begins with the launch that is told next.
+  void foretell(const Recording& iteration);
   // Launches of an iteration, or those of them on lasting tensors; 0: none found.
   std::uint32_t length() const { return static_cast<std::uint32_t>(found_.launches.size()); }
 

@@ -17,6 +17,7 @@
 namespace ebb {
 
 class Guide;
+class Recording;
 
 // From here on serial numbers name what was there before the program's first iteration and outlasts each of them,
 // whenever it is first heard of: parts of mapped files.
@@ -67,6 +68,10 @@ class Policy {
   // A block that was absent, or held back, is touched. May run on the fault thread and never allocates.
   virtual void touched(BlockIndex /*block*/, std::uint64_t /*stamp*/) {}
   virtual void step() {}
+  // An iteration of an earlier run of the program, on lasting allocations alone: the next step() begins one like it.
+  virtual void foretell(const Recording& /*iteration*/) {}
+  // The iteration that ended last; null: none is kept.
+  virtual const Recording* latest() const { return nullptr; }
   // A block has come to be in memory. May run on the fault thread and never allocates.
   virtual void arrived(BlockIndex /*block*/) {}
 

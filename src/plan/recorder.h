@@ -33,6 +33,8 @@ class Recorder final : public Policy {
   void launched(std::uint64_t op, std::span<const Touch> touches) override;
   void ran(std::uint64_t ns) override;
   void step() override;
+  void foretell(const Recording& iteration) override { policy_->foretell(iteration); }
+  const Recording* latest() const override { return policy_->latest(); }
   std::uint64_t keep(BlockIndex index, const Block& block) const override { return policy_->keep(index, block); }
   Tier destination(BlockIndex block) const override { return policy_->destination(block); }
   Ahead ahead(const PageTable& table, Tier below) override { return policy_->ahead(table, below); }

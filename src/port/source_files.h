@@ -53,6 +53,8 @@ class SourceFiles {
   virtual void close(std::int32_t file) = 0;
   // Whether nobody can have changed the file since it was opened. False: somebody may have, or nobody can tell.
   virtual bool same_as_opened(std::int32_t file) const = 0;
+  // Names it, as it is now, in other processes, too: the same file with other content has another one.
+  virtual std::string identity(std::int32_t file) const = 0;
   // For messages; never allocates.
   virtual const char* name(std::int32_t file) const = 0;
 

@@ -10,6 +10,7 @@
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "rivals/policies.h"
+#include "runtime/passes/pass_store.h"
 
 namespace ebb {
 namespace {
@@ -94,6 +95,9 @@ Options options_from_environment() {
   read_size("EBB_MANAGED_MIN", options.managed_bytes_min);
   read_switch("EBB_MAP_FILES", options.map_files);
   read_choice("EBB_POLICY", options.policy, all_policy_names());
+  bool remember = true;
+  read_switch("EBB_REMEMBER", remember);
+  if (remember) options.passes = default_pass_directory();
   read_text("EBB_STATS", options.stats_path);
   read_text("EBB_RECORD", options.record);
   read_text("EBB_GUIDE", options.guide);

@@ -45,7 +45,8 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       core_(parts.config, *memory_, std::move(parts.policy)),
       cache_(space_bytes_, cached_bytes_max(options.memory)),
       small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))),
-      starvation_(static_cast<std::uint64_t>(parts.starved_max.count())) {
+      starvation_(static_cast<std::uint64_t>(parts.starved_max.count())),
+      passes_(options.passes) {
   stats_file_.open(options.stats_path, policy(), description());
   register_for_fork();
   if (start_internal_thread(

@@ -13,8 +13,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +33,7 @@
 #include "runtime/pace/flash_pace.h"
 #include "runtime/pace/stall_clock.h"
 #include "runtime/pace/starvation_clock.h"
+#include "runtime/passes/pass_store.h"
 #include "runtime/stats_file.h"
 
 namespace ebb {
@@ -107,6 +110,8 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   int discard_in_block(std::span<std::byte> memory, std::span<std::byte> buffer);
   bool renew(Lock& lock, BlockIndex block);
   std::byte* map(Lock& lock, const SourceFile& source, std::uint64_t offset, std::uint64_t bytes, bool shared);
+  void recall(std::int32_t file);
+  void remember(Lock& lock);
   void tell_left_to_kernel(std::uint64_t bytes, const char* name, const std::string& why);
   void close_if_unused(std::int32_t file);
   void close_files();
@@ -218,7 +223,11 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   StarvationClock starvation_;
   std::uint64_t held_blocks_ = 0;  // counted once for each who holds them
   std::uint64_t lost_reported_ = 0;
-  bool told_left_ = false, told_cached_ = false;  // of files: said once
+  PassStore passes_;
+  std::optional<StoredPass> recalled_;                   // what an earlier run did with files mapped
+  std::map<std::string, std::int32_t> file_identities_;  // of files mapped until the first iteration
+  bool remembered_ = false;                              // what this run does, for later ones
+  bool told_left_ = false, told_cached_ = false;         // of files: said once
   std::uint64_t peak_resident_bytes_ = 0;
   std::vector<Snapshot> snapshots_;
   Snapshot forming_{};  // between before_fork and after_fork

@@ -57,6 +57,7 @@ std::byte* ManagedRuntime::map(Lock& lock, const SourceFile& source, std::uint64
   pump();
   after_change();
   if (status == Status::kOk) {
+    recall(source.file);
     if (!source.direct && !std::exchange(told_cached_, true)) {
       tell("ebb: '%.300s' %s. Best is a copy on a disk\n", files_->name(source.file),
            source.in_memory ? "lies in a RAM disk: what is mapped of it is in memory twice"

@@ -60,6 +60,7 @@ void ManagedRuntime::move_loop() {
     if (now - published_ns > kPublishEveryNs) {
       published_ns = now;
       publish();
+      remember(lock);
     }
     if (!snapshots_.empty() && (core_.engine().owed() > 0 || published_ns == now)) release_ended_snapshots();
   }

@@ -58,7 +58,8 @@ SDK = [(re.compile(r"^liburing"), ("src/drivers/uring/", "cli/", "tests/conforma
        (re.compile(r"^CL/"), ("src/drivers/opencl/", "tests/opencl/", "bench/opencl/")),
        (re.compile(r"^(torch|ATen|c10|pybind11|Python\.h)"), ("python/bindings/", "tests/cuda/torch/")),
        (re.compile(r"^(hwy|oneapi)/"), ("src/array/",)),
-       (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/")),
+       (re.compile(r"^(CLI|nlohmann)/"), ("cli/", "bench/", "tests/", "src/sim/", "src/trace/",
+                                           "src/runtime/passes/")),
        (re.compile(r"^(zlib|zstd)\.h"), ("src/trace/",)),
        (re.compile(r"^coin/"), ("src/bound/",))]
 # Folders whose files include each other as written from there.

@@ -146,8 +146,10 @@ std::uint64_t written_arguments(Runtime& runtime, const at::RecordFunction& func
 
 bool looks_at_content(std::uint64_t op) {
   return g_looks_at_content.get(op, [op] {
-    return std::none_of(kLookAtNoContent.begin(), kLookAtNoContent.end(),
-                        [op](const char* name) { return op_of(std::string("aten::") + name) == op; });
+    return std::none_of(kLookAtNoContent.begin(), kLookAtNoContent.end(), [op](const char* name) {
+      // Autograd's own part of one, as of detach(), has the name alone.
+      return op_of(std::string("aten::") + name) == op || op_of(name) == op;
+    });
   }) != 0;
 }
 

@@ -3,6 +3,7 @@
 Each scenario of scenarios_files.py runs stock and managed, in a part of the memory that its files take.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+import rungs
 import runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -77,3 +79,31 @@ def test_the_example_generates(flash, tmp_path):
     found, said = tokens(EBB, "run", "--memory=96MiB", "--flash", flash, "--")
     assert len(expected) == 6 and found == expected
     assert re.search(r"steps +none told, [1-9]\d* found", said), said
+
+
+def test_what_a_program_does_with_files_is_remembered(flash, tmp_path):
+    """Loading reads no weights, and the first pass of the second run is planned by what the first run did."""
+    home = tmp_path / "home"
+    home.mkdir()
+    rungs.give(home)
+
+    def run(passes, **variables):
+        command = [*rungs.prefix(), EBB, "run", "--memory=16MiB", "--block=64KiB", "--flash", flash, "--quiet", "--",
+                   sys.executable, ROOT / "python/tests/programs/first_pass.py", tmp_path / "model", str(passes)]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(home), "EBB_REMEMBER": "1", **variables}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    run(1)  # makes the checkpoint
+    unknown = run(1)
+    assert unknown["size"] > 2 * 16 * runner.MIB
+    assert unknown["loading"] < unknown["size"] / 4
+    assert unknown["ahead"] < unknown["first"] / 10
+    assert not list(home.glob("ebbtide/passes/*"))
+    run(8)
+    assert [path.stat().st_mode & 0o777 for path in home.glob("ebbtide/passes/*")] == [0o600]
+    known = run(1)
+    assert known["ahead"] > known["first"] / 2
+    assert known["logits"] == unknown["logits"]
+    assert run(1, EBB_REMEMBER="0")["ahead"] < unknown["first"] / 10

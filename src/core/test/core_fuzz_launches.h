@@ -113,6 +113,21 @@ class FuzzLaunches : FuzzPart {
     }
   }
 
+  // What an earlier run is said to have done with what is mapped now, or with more of it.
+  void foretell() {
+    FilePass pass;
+    for (const FuzzModel::Allocation& each : model_.allocations()) {
+      if (each.kind != FuzzModel::Kind::kMapped) continue;
+      const BlockRange blocks = driver_.core().blocks_of(each.offset, each.bytes);
+      const FilePlace place = driver_.core().files().place_of(blocks.first);
+      const auto more = static_cast<std::uint32_t>(rng_.chance(1, 4) ? rng_.below(9) : 0);
+      pass.launches.push_back({rng_.below(8), rng_.below(1000), static_cast<std::uint32_t>(pass.uses.size()), 1});
+      pass.uses.push_back({place.file, place.offset, each.bytes, more, blocks.count});
+    }
+    history_.add("foretell(%zu launches)", pass.launches.size());
+    driver_.core().launches().earlier_run().expect(std::move(pass));
+  }
+
   // What runs, and then what is queued.
   void finish() {
     while (!running_.empty()) retire();

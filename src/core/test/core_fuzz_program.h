@@ -55,6 +55,7 @@ class FuzzProgram : FuzzWorld, FuzzPart {
       memory_.adopt();
     } else if (dice < 90) {
       rng_.chance(2, 3) ? memory_.map() : memory_.renew();
+      if (rng_.chance(1, 2)) launches_.foretell();
     } else if (dice < 91) {
       launches_.train();
     } else if (dice < 93) {

@@ -22,6 +22,7 @@ class KnownFiles final : public SourceFiles {
   Status open(int, SourceFile&, std::string&) override { return Status::kUnsupported; }
   void close(std::int32_t) override {}
   bool same_as_opened(std::int32_t) const override { return same; }
+  std::string identity(std::int32_t) const override { return ""; }
   const char* name(std::int32_t) const override { return ""; }
   bool serve(FileMapper*) override { return false; }
   bool same = true;

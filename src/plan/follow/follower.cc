@@ -232,9 +232,11 @@ void Follower::step() {
     follow(iterations_.expected());
   } else {
     recording_.begin(next_serial_, start);
+    const std::uint32_t foretold = iterations_.skip();
     if (guided) return;
     following_ = false;
-    began(true);
+    if (foretold == Iterations::kNone) return began(true);
+    follow(foretold);
   }
 }
 

@@ -36,6 +36,10 @@ class Follower : public Policy {
   void launched(std::uint64_t op, std::span<const Touch> touches) override;
   void ran(std::uint64_t ns) override { recording_.add_duration(ns); }
   void step() override;
+  void foretell(const Recording& iteration) override { iterations_.foretell(iteration); }
+  const Recording* latest() const override {
+    return iterations_.latest() == Iterations::kNone ? nullptr : &iterations_[iterations_.latest()];
+  }
   // Belady's rule (1966): worth least is what is needed last.
   std::uint64_t keep(BlockIndex index, const Block& block) const override;
   std::uint64_t deviations() const override { return deviations_; }

@@ -25,11 +25,21 @@ std::uint32_t Iterations::slot_for(const Recording& recording) {
     if (entry.successor == slot) entry.successor = kNone;
   }
   if (latest_ == slot) latest_ = kNone;
+  if (foretold_now_ == slot) foretold_now_ = kNone;
   oldest->successor = kNone;
   return slot;
 }
 
+void Iterations::foretell(const Recording& recording) {
+  foretold_ = slot_for(recording);
+  entries_[foretold_].recording = recording;
+  entries_[foretold_].version = entries_[foretold_].used = ++clock_;
+}
+
+std::uint32_t Iterations::skip() { return foretold_now_ = std::exchange(foretold_, kNone); }
+
 std::uint32_t Iterations::add(Recording& recording, bool& known) {
+  skip();
   ++clock_;
   std::uint32_t kind = kNone;
   for (std::uint32_t i = 0; i < entries_.size() && kind == kNone; ++i) {
@@ -64,6 +74,7 @@ void Iterations::cut(std::uint32_t kind, Recording::Position first) {
 }
 
 std::uint32_t Iterations::expected() const {
+  if (foretold_now_ != kNone) return foretold_now_;
   const Entry& latest = entries_[latest_];
   return latest.successor == kNone || latest.in_a_row != in_a_row_ ? latest_ : latest.successor;
 }

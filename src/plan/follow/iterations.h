@@ -22,11 +22,18 @@ class Iterations {
   // Takes the iteration that is over; returns its kind. `known` tells whether it was there before, with the same
   // events; the newer recording is kept.
   std::uint32_t add(Recording& recording, bool& known);
+  // In place of add(), where the iteration that is over is not kept. Returns the kind that was foretold, or kNone.
+  std::uint32_t skip();
+  // One that the program has not run yet: it is expected when the iteration that runs now is over.
+  void foretell(const Recording& recording);
+  bool was_foretold(std::uint32_t kind) const { return kind != kNone && kind == foretold_now_; }
+  // The kind of the iteration that ended last; kNone: that one is not kept.
+  std::uint32_t latest() const { return latest_; }
   const Recording& operator[](std::uint32_t kind) const { return entries_[kind].recording; }
   // Of what a kind was taken to be only the part from `first` on comes again.
   void cut(std::uint32_t kind, Recording::Position first);
   // The kind that came the last time after as many in a row of the kind that was added last, that kind itself if other
-  // kinds came after fewer or more of it. Call it only after add().
+  // kinds came after fewer or more of it; or what was foretold. Call it only after add().
   std::uint32_t expected() const;
   // Another kind than `besides` that begins with the same events as `recording`, which is not over; kNone: none.
   std::uint32_t that_begins_as(const Recording& recording, std::uint32_t besides) const;
@@ -45,8 +52,10 @@ class Iterations {
 
   std::vector<Entry> entries_;
   std::uint32_t latest_ = kNone;
-  std::uint32_t in_a_row_ = 0;  // of the latest kind, until now
-  std::uint64_t clock_ = 0;     // in iterations
+  std::uint32_t foretold_ = kNone;      // expected after this iteration
+  std::uint32_t foretold_now_ = kNone;  // expected to be this one
+  std::uint32_t in_a_row_ = 0;          // of the latest kind, until now
+  std::uint64_t clock_ = 0;             // in iterations
 };
 
 }  // namespace ebb

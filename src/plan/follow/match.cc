@@ -129,7 +129,7 @@ bool Follower::switch_kind() {
 // The second iteration is not like the beginning of the first, but like what came later there, after the setup: the
 // recording is cut. Only launches are compared: what this one frees, that one made.
 bool Follower::begin_later() {
-  if (iterations_over_ != 1 || launches_ < try_later_) return false;
+  if (iterations_over_ != 1 || launches_ < try_later_ || iterations_.was_foretold(kind_)) return false;
   try_later_ = 2 * launches_;
   const Position first = plan().begin_of(recording_);
   if (first == Recording::kNever || first == 0) return false;

@@ -56,6 +56,39 @@ TEST(Period, ThereIsNoneInAProgramThatNeverRepeatsItself) {
   EXPECT_EQ(period.length(), 0u);
 }
 
+// A token of a model whose weights are in a file.
+Recording token(std::uint32_t layers) {
+  Recording recording;
+  recording.begin(1, 1);
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    const std::vector<Touch> touches{{kLastingSerials + layer, 4096, {}, false}};
+    const std::vector<BlockIndex> first_blocks{BlockIndex(0)};
+    recording.add_launch(9, touches, first_blocks);
+  }
+  return recording;
+}
+
+TEST(Period, AnIterationThatWasForetoldIsFoundFromTheFirst) {
+  constexpr std::uint32_t kLayers = 30;
+  Period period;
+  std::uint64_t serial = 0;
+  const auto run = [&](std::uint64_t op) {
+    std::vector<std::uint32_t> ends;
+    for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+      const std::vector<Touch> touches{{kLastingSerials + layer, 4096, {}, false}, {++serial, 4096, {}, false}};
+      if (period.begins(op, touches, serial)) ends.push_back(layer);
+      const std::vector<Touch> between{{++serial, 4096, {}, false}};
+      EXPECT_FALSE(period.begins(5, between, serial));
+    }
+    return ends;
+  };
+  const auto setup = run(1);
+  EXPECT_TRUE(setup.empty());
+  period.foretell(token(kLayers));
+  EXPECT_EQ(period.length(), kLayers);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run(9), std::vector<std::uint32_t>{0});
+}
+
 TEST(Period, AShortLoopIsNotAnIteration) {
   Period period;
   for (std::uint64_t i = 0; i < 1000; ++i) EXPECT_FALSE(period.begins(i % (Period::kLaunchesMin - 1), {}, 0));

@@ -193,6 +193,13 @@ void OpenedFiles::close(std::int32_t file) {
   if (std::erase_if(files_, [file](const Opened& each) { return each.fd == file; }) > 0) ::close(file);
 }
 
+std::string OpenedFiles::identity(std::int32_t file) const {
+  const auto found = std::ranges::find(files_, file, &Opened::fd);
+  if (found == files_.end()) return {};
+  return std::to_string(found->device) + '-' + std::to_string(found->inode) + '-' + std::to_string(found->bytes) + '-' +
+         std::to_string(found->changed.tv_sec) + '-' + std::to_string(found->changed.tv_nsec);
+}
+
 const char* OpenedFiles::name(std::int32_t file) const {
   for (const Opened& opened : files_) {
     if (opened.fd == file) return opened.name.c_str();

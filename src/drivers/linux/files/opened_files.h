@@ -22,6 +22,7 @@ class OpenedFiles final : public SourceFiles {
   Status open(int descriptor, SourceFile& source, std::string& reason) override;
   void close(std::int32_t file) override;
   bool same_as_opened(std::int32_t file) const override;
+  std::string identity(std::int32_t file) const override;
   const char* name(std::int32_t file) const override;
   bool serve(FileMapper* mapper) override;
 
