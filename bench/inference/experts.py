@@ -85,7 +85,7 @@ def record_blocks(model):
     return uses
 
 
-def generate(folder, tokens, trace):
+def generate(folder, tokens, way, trace):
     import time
 
     import torch
@@ -100,7 +100,8 @@ def generate(folder, tokens, trace):
             counted.append(ebbtide.stats()["fetched_bytes"] if ebbtide else len(uses))
 
     ebbtide = sys.modules.get("ebbtide")
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16,
+                                                              experts_implementation=way).eval()
     uses, counted, times = record_blocks(model) if trace else [], [], Readings()
     torch.manual_seed(0)
     prompt = torch.randint(0, model.config.vocab_size, (1, PROMPT))
@@ -178,7 +179,7 @@ def measure(arguments, folder):
     children.run([*script, "make", folder, arguments.layers, arguments.skew], **options).check()
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     budget = size // arguments.share
-    words = [*script, "run", folder, arguments.tokens]
+    words = [*script, "run", folder, arguments.tokens, "eager" if arguments.eager else "grouped_mm"]
     recorded = children.run([*words, "trace"], **options).check().records[-1]
     stock = children.run(words, **options).check().records[-1]
     with children.MemoryCgroup(budget + BESIDE) as group:
@@ -196,7 +197,7 @@ def main():
     if sys.argv[1:2] == ["make"]:
         return make(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
     if sys.argv[1:2] == ["run"]:
-        return generate(sys.argv[2], int(sys.argv[3]), len(sys.argv) > 4)
+        return generate(sys.argv[2], int(sys.argv[3]), sys.argv[4], len(sys.argv) > 5)
     from children import flash_directory, format_size
     from output import print_table
 
@@ -205,6 +206,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=48, help="of which the first two do not count (default 48)")
     parser.add_argument("--layers", type=int, default=5, help="200 MiB each (default 5)")
     parser.add_argument("--skew", type=float, default=0, help="how much the router prefers some experts (default 0)")
+    parser.add_argument("--eager", action="store_true", help="experts are called one by one, each a tensor of its own")
     parser.add_argument("--flash", help="directory for the checkpoint and for flash")
     arguments = parser.parse_args()
     arguments.flash = flash_directory(arguments.flash)

@@ -82,6 +82,9 @@ void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
 void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
   loop_.launched();
   Follower::launched(op, touches);
+  for (const Touch& touch : touches) {
+    if (comes_and_goes(touch.allocation)) used_at_random(touch.blocks);
+  }
 }
 
 void Foresight::used_at_random(BlockRange blocks) {

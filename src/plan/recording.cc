@@ -60,6 +60,10 @@ void Recording::add_doubt(std::uint64_t serial, std::uint8_t before, bool same) 
   references_[found].doubt = std::max(references_[found].doubt, static_cast<std::uint8_t>(after));
 }
 
+void Recording::set_doubt(std::uint64_t serial, std::uint8_t doubt) {
+  if (const std::uint32_t found = find(serial); found != kNone) references_[found].doubt = doubt;
+}
+
 void Recording::add_duration(std::uint64_t ns) {
   if (last_launch_ != kNever) events_[last_launch_].ns = ns;
 }

@@ -74,6 +74,8 @@ class Recording {
   // The allocation, which an iteration before this one made, was used in place of a tensor of so much doubt, which was
   // the same one or another.
   void add_doubt(std::uint64_t serial, std::uint8_t before, bool same);
+  // The same, of something lasting that has been used here.
+  void set_doubt(std::uint64_t serial, std::uint8_t doubt);
   // The launch added last ran for this long.
   void add_duration(std::uint64_t ns);
 

@@ -125,6 +125,25 @@ void Follower::doubt(std::uint32_t reference, std::uint64_t serial) {
   recording_.add_doubt(serial, plan().reference(reference).doubt, same);
 }
 
+// The iteration is over. What lasts and was foreseen, but not used, may not be used next time either: until it has been
+// used in some iterations without end, it is not expected before it is used.
+void Follower::doubt_absent() {
+  if (following_ && guide_ == nullptr) {
+    for (std::uint32_t i = 0; i < plan().references(); ++i) {
+      const Recording::Reference& reference = plan().reference(i);
+      if (reference.serial < kLastingSerials || reference.first == Recording::kNever) continue;
+      if (recording_.find(reference.serial) == Recording::kNone) absent_[reference.serial] = Recording::kDoubtMax;
+    }
+  }
+  for (auto each = absent_.begin(); each != absent_.end();) {
+    const std::uint32_t used = recording_.find(each->first);
+    if (used != Recording::kNone && recording_.reference(used).first != Recording::kNever) {
+      recording_.set_doubt(each->first, each->second--);
+    }
+    each = each->second == 0 || !live_.contains(each->first) ? absent_.erase(each) : std::next(each);
+  }
+}
+
 void Follower::launched_by_guide(std::uint64_t op, std::span<const Touch> touches) {
   const Position position = guide_->launched(op, touches);
   if (position == Recording::kNever) {
@@ -212,6 +231,7 @@ void Follower::see_use(BlockRange blocks, std::uint64_t when) {
 
 void Follower::step() {
   const std::uint64_t start = recording_.start();
+  doubt_absent();
   const bool guided = guide_ != nullptr && following_ && !guide_->over();
   if (guide_ != nullptr && !guided) {
     end_guide();

@@ -85,6 +85,8 @@ class Follower : public Policy {
   std::uint32_t frames() const { return frames_; }
   // The blocks of a live allocation, none if it is gone.
   BlockRange blocks_of(std::uint64_t allocation) const;
+  // Something lasting that is used in some iterations and not in others, as an expert of a mixture.
+  bool comes_and_goes(std::uint64_t allocation) const { return absent_.contains(allocation); }
   // Those of a use of the plan, in this iteration or the next; none if they do not exist yet.
   BlockRange blocks_of(const Recording::Use& use, bool next_iteration) const;
   std::uint32_t blocks_seen() const { return static_cast<std::uint32_t>(next_use_.size()); }
@@ -109,6 +111,7 @@ class Follower : public Policy {
   void see_use(BlockRange blocks, std::uint64_t when);
   void follow(std::uint32_t kind);
   void doubt(std::uint32_t reference, std::uint64_t serial);
+  void doubt_absent();
   // Whether which tensor a reference of the plan stands for is not known yet.
   bool unforeseen(std::uint32_t reference) const {
     return plan().reference(reference).varies() && bound_[reference] == 0;
@@ -137,13 +140,14 @@ class Follower : public Policy {
   std::uint64_t block_bytes_ = 0;
   std::uint32_t frames_ = 0;
 
-  std::map<std::uint64_t, BlockRange> live_;  // by serial
-  std::vector<std::uint64_t> bound_;          // by reference of the plan: the serial it has in this iteration, or 0
-  std::vector<std::uint64_t> next_use_;       // by block
-  std::vector<BlockIndex> first_blocks_;      // scratch of launched()
-  std::vector<std::uint32_t> uses_;           // by reference of the plan: how often in an iteration
-  std::vector<Touch> aligned_;                // what align() returns
-  std::vector<bool> seen_;                    // scratch of rebuild()
+  std::map<std::uint64_t, BlockRange> live_;      // by serial
+  std::map<std::uint64_t, std::uint8_t> absent_;  // lasting, and not used in an iteration of late: its doubt
+  std::vector<std::uint64_t> bound_;              // by reference of the plan: the serial it has in this iteration, or 0
+  std::vector<std::uint64_t> next_use_;           // by block
+  std::vector<BlockIndex> first_blocks_;          // scratch of launched()
+  std::vector<std::uint32_t> uses_;               // by reference of the plan: how often in an iteration
+  std::vector<Touch> aligned_;                    // what align() returns
+  std::vector<bool> seen_;                        // scratch of rebuild()
 };
 
 // belady: knows what is needed last and evicts it, but fetches only what is needed now. Clairvoyant eviction without

@@ -95,6 +95,24 @@ class Program {
     launch(501, {allocate()});
     return foreseen;
   }
+  // Layers of a file, each followed by one of its experts, which is a tensor of its own there. Returns of how many
+  // layers an expert was expected to be used next before it was.
+  std::uint32_t choose_experts(std::uint32_t iteration) {
+    std::uint32_t expected = 0;
+    for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+      launch(600, {file_part(layer * 8)});
+      const std::uint64_t made = allocate();
+      for (std::uint32_t expert = 1; expert < 8; ++expert) {
+        const std::uint64_t worth = policy_.keep(block_of(file_part(layer * 8 + expert)).first, Block());
+        expected += worth > worth_when_unknown() ? 1 : 0;
+      }
+      // One is used each time, and another one by an operator that is another one each time.
+      launch(601, {file_part(layer * 8 + 1), made});
+      launch(602 + iteration, {file_part(layer * 8 + 2 + (iteration * 5 + layer * 3) % 6), made});
+      policy_.freed(made);
+    }
+    return expected;
+  }
   void step() { policy_.step(); }
   std::uint64_t worth_of_weight(std::uint32_t layer) const {
     return policy_.keep(block_of(weights_[layer]).first, Block());
@@ -102,10 +120,29 @@ class Program {
   const Policy& policy() const { return policy_; }
 
  private:
-  static BlockRange block_of(std::uint64_t serial) { return {BlockIndex(static_cast<std::uint32_t>(serial)), 1}; }
+  // The rest of the space is a file.
+  static BlockRange block_of(std::uint64_t serial) {
+    return {
+        BlockIndex(static_cast<std::uint32_t>(serial >= kLastingSerials ? serial - kLastingSerials + 4096 : serial)),
+        1};
+  }
+  std::uint64_t file_part(std::uint32_t part) {
+    const std::uint64_t serial = kLastingSerials + part;
+    if (part >= parts_) {
+      for (; parts_ <= part; ++parts_)
+        policy_.mapped(kLastingSerials + parts_, kBlock, block_of(kLastingSerials + parts_));
+    }
+    return serial;
+  }
+  // Of what is not known to be used again.
+  std::uint64_t worth_when_unknown() {
+    policy_.mapped(kLastingSerials + 4095, kBlock, block_of(kLastingSerials + 4095));
+    return policy_.keep(block_of(kLastingSerials + 4095).first, Block());
+  }
 
   Belady policy_;
   std::uint64_t serial_ = 0, table_ = 0;
+  std::uint32_t parts_ = 0;
   std::vector<std::uint64_t> weights_, made_;
   std::vector<std::uint64_t> expert_worths_;
 };
@@ -169,6 +206,16 @@ TEST(Follower, WhichTensorVariesIsNotForeseenBeforeItIsUsed) {
     EXPECT_GT(program.worth_of_weight(7), program.worth_of_weight(other)) << other;
   }
   EXPECT_EQ(program.policy().deviations(), 0u);
+}
+
+TEST(Follower, WhatIsNotUsedInEachIterationIsNotExpected) {
+  Program program;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    program.choose_experts(i);
+    program.step();
+  }
+  // Of each layer the one that is always used is expected, and none of the others.
+  EXPECT_EQ(program.choose_experts(8), kLayers);
 }
 
 TEST(Follower, ALayerIsKnownByItsWeightsWhateverElseItTouches) {
