@@ -8,10 +8,10 @@
     bench/inference.py --pipeline          images in place of text: three models of 1.99 GiB, at a third (diffusers)
 
 Contenders: stock PyTorch with all memory; the same, in a memory cgroup, where transformers maps the checkpoint and the
-kernel reads it again and again; Accelerate's offloading to disk; `ebb run`. All but the first are in a cgroup of the
-budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is dropped from the page cache
-before each. Reported are medians of all tokens from the third on. llama.cpp is the same program with and without
-`ebb run`, on a GGUF file of the same size in f16.
+kernel reads it again and again; Accelerate's offloading to disk; AirLLM, where it is installed; `ebb run`. All but the
+first are in a cgroup of the budget and 700 MiB for Python and its libraries. They take turns, and the checkpoint is
+dropped from the page cache before each. Reported are medians of all tokens from the third on. llama.cpp is the same
+program with and without `ebb run`, on a GGUF file of the same size in f16.
 The bound of a token is the longer of what it takes with all memory, and of reading by fio what exceeds the budget. fio
 reads the checkpoint before and after each turn of Ebbtide's.
 With --lora a step of training goes through the weights twice, forwards and backwards, beside 900 MiB.
@@ -21,6 +21,7 @@ the second on. Each step must read what of the denoiser exceeds the budget, and 
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import pathlib
@@ -54,7 +55,7 @@ def drop_from_cache(folder):
 class Generation:
     """A program that makes one thing after the other, here tokens, from a checkpoint of `size` bytes."""
 
-    name, kinds = "PyTorch", ("mapped", "Accelerate", "Ebbtide")
+    name, kinds = "PyTorch", ("mapped", "Accelerate", "AirLLM", "Ebbtide")
     beside = 700 * MIB  # for Python and its libraries
     warm_up, made, first_counted = 2, "tokens, logits", "third token"  # the first so many do not count
 
@@ -68,6 +69,7 @@ class Generation:
         layers = QUICK_LAYERS if self.arguments.quick else LAYERS
         children.run([*self.script, "make", self.folder, layers], env=self.environment, timeout=TIMEOUT_S).check()
         self.size = sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
+        self.kinds = tuple(kind for kind in self.kinds if kind != "AirLLM" or importlib.util.find_spec("airllm"))
         return self
 
     def must_read(self, budget):
@@ -89,7 +91,8 @@ class Generation:
     def turn(self, kind, budget=None):
         """One run of a contender: what the child printed, the cgroup's peak, and the summary of `ebb run`."""
         drop_from_cache(self.folder)
-        words = [*self.script, "offload" if kind == "Accelerate" else "run", self.model, self.number]
+        way = {"Accelerate": "offload", "AirLLM": "airllm"}.get(kind, "run")
+        words = [*self.script, way, self.model, self.number]
         options = {"env": self.environment, "timeout": TIMEOUT_S}
         if budget is None:
             return children.run(words, **options).check().records[-1], None, None

@@ -4,8 +4,10 @@
     generate.py run FOLDER TOKENS         as anybody would: from_pretrained() and generate()
     generate.py offload FOLDER TOKENS BYTES
                                           the same with Accelerate: what exceeds so many bytes stays on the disk
+    generate.py airllm FOLDER TOKENS      the same with AirLLM, which has one layer at a time in memory
 """
 
+import contextlib
 import hashlib
 import json
 import sys
@@ -41,9 +43,23 @@ class Times(BaseStreamer):
         pass
 
 
-def generate(folder, tokens, **how):
+def load(folder, **how):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **how).eval()
+
+
+def load_with_airllm(folder):
+    import airllm
+    from airllm.airllm_base import AirLLMBaseModel
+
+    AirLLMBaseModel.get_tokenizer = lambda *arguments, **named: None  # the checkpoint has none
+    with contextlib.redirect_stdout(sys.stderr):
+        return airllm.AutoModel.from_pretrained(folder, device="cpu", dtype=torch.bfloat16,
+                                                layer_shards_saving_path=f"{folder}/airllm")
+
+
+def generate(folder, tokens, load=load, **how):
     started = time.perf_counter()
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **how).eval()
+    model = load(folder, **how)
     loaded = time.perf_counter()
     torch.manual_seed(0)
     prompt = torch.randint(0, model.config.vocab_size, (1, PROMPT))
@@ -64,6 +80,8 @@ def main():
         return make(folder, number)
     if kind == "run":
         return generate(folder, number)
+    if kind == "airllm":
+        return generate(folder, number, load_with_airllm)
     with tempfile.TemporaryDirectory(dir=folder) as offloaded:
         return generate(folder, number, device_map="auto", max_memory={"cpu": int(sys.argv[4])},
                         offload_folder=offloaded)
