@@ -1,7 +1,4 @@
 # The command line `ebb`: cli/main.cc over a library of the rest, so that cli/test can link the rest.
-find_package(fmt REQUIRED)
-find_package(CLI11 REQUIRED)
-
 file(GLOB_RECURSE ebb_cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.cc)
 list(FILTER ebb_cli_sources EXCLUDE REGEX "/cli/(main\\.cc|test/.*|.*/test/.*)$")
 set(ebb_cli_libraries ebb ebb_sim ebb_trace ebb_bound fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
