@@ -53,9 +53,11 @@ class Machine:
         (path / "elsewhere").mkdir()
         ours = ("EBB_", "CCACHE_", "PYTHON", "VIRTUAL_ENV", "LD_PRELOAD", "CMAKE_", "MAKE")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        # With one name of the compiler and paths relative to the build, ccache sees that all compile the same.
-        self.environment.update(TMPDIR=str(path / "tmp"), CXX=os.environ.get("CXX", "c++"), CCACHE_NOHASHDIR="1",
-                                CCACHE_BASEDIR=str(path), CMAKE_BUILD_PARALLEL_LEVEL=str(os.cpu_count() or 1))
+        # pip would keep what it compiles for as long as the machine lives. With one name of the compiler and paths
+        # relative to the build, ccache sees that all compile the same.
+        self.environment.update(TMPDIR=str(path / "tmp"), PIP_NO_CACHE_DIR="1", CXX=os.environ.get("CXX", "c++"),
+                                CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(path),
+                                CMAKE_BUILD_PARALLEL_LEVEL=str(os.cpu_count() or 1))
 
     def run(self, *command, cwd=None, environment=None, **options):
         return run(*command, cwd=cwd or self.path / "elsewhere", env=self.environment | (environment or {}), **options)
