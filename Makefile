@@ -65,5 +65,5 @@ format: ## apply the layout of .clang-format
 	$(CXX_FILES) | xargs -r clang-format -i
 
 clean: ## remove what was built, but not .venv
-	rm -rf build python/ebbtide/_C.*.so python/ebbtide/_array.*.so
+	rm -rf build python/ebbtide/_C.*.so python/ebbtide/_array.*.so python/ebbtide/_built_for.py
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -21,10 +21,6 @@
 #include "sim/sim_command.h"
 #include "trace/trace_command.h"
 
-#ifndef EBB_VERSION
-#define EBB_VERSION "0.1.0"
-#endif
-
 namespace ebb::cli {
 namespace {
 

@@ -7,10 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 
-#ifndef EBB_PYTHON_DIR
-#error "define EBB_PYTHON_DIR as the string literal of the directory that holds the ebbtide package"
+#if !defined(EBB_PACKAGE_INSTALLED) || !defined(EBB_PACKAGE_BUILT)
+#error "define where the directory with the ebbtide package is installed, from that of `ebb`, and where it was built"
 #endif
 
 namespace ebb::cli {
@@ -18,16 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kHook = "ebbtide/hook/sitecustomize.py";
+
 std::string locate() {
   const char* chosen = std::getenv("EBB_PYTHON_DIR");
   std::error_code ignored;
   if (chosen != nullptr && *chosen != '\0') return fs::absolute(chosen, ignored).string();
-  const std::string here = executable_directory();
-  if (!here.empty()) {
-    const fs::path installed = (fs::path(here) / "../share/ebbtide/python").lexically_normal();
-    if (fs::is_directory(installed, ignored)) return installed.string();
+  for (const std::string& installed : from_executable(EBB_PACKAGE_INSTALLED)) {
+    if (::access((fs::path(installed) / kHook).c_str(), R_OK) == 0) return installed;
   }
-  return EBB_PYTHON_DIR;
+  return EBB_PACKAGE_BUILT;
 }
 
 }  // namespace
@@ -38,13 +39,22 @@ std::string executable_directory() {
   return failed ? std::string() : executable.parent_path().string();
 }
 
+std::vector<std::string> from_executable(std::string_view relative) {
+  const fs::path here = executable_directory();
+  std::vector<std::string> places;
+  for (const std::string& place : split(relative, ':')) {
+    if (!here.empty()) places.push_back((here / place).lexically_normal().string());
+  }
+  return places;
+}
+
 std::string python_directory() {
   const std::string directory = locate();
-  if (::access((directory + "/ebbtide/hook/sitecustomize.py").c_str(), R_OK) != 0) {
+  if (::access((fs::path(directory) / kHook).c_str(), R_OK) != 0) {
     throw Error(Status::kInvalid,
-                fmt::format("Ebbtide's Python package is not in '{}'; set EBB_PYTHON_DIR to the directory that "
-                            "contains ebbtide/, or reinstall",
-                            directory));
+                fmt::format("Ebbtide's Python package is not {}; set EBB_PYTHON_DIR to the directory "
+                            "that contains ebbtide/, or reinstall",
+                            directory.empty() ? "where pip puts it" : fmt::format("in '{}'", directory)));
   }
   if (directory.find(':') != std::string::npos) {
     throw Error(Status::kInvalid, fmt::format("Ebbtide's Python package is in '{}', but PYTHONPATH cannot name a "
@@ -55,7 +65,10 @@ std::string python_directory() {
 }
 
 std::string python_path_with_hook(const std::string& directory) {
-  std::string path = directory + "/ebbtide/hook:" + directory;
+  std::string path = directory + "/ebbtide/hook";
+  // The packages of a Python are on its own path. Here they would come before its standard library, and on the path of
+  // any other Python.
+  if (!directory.ends_with("-packages")) path += ":" + directory;
   const char* theirs = std::getenv("PYTHONPATH");
   // An empty element would stand for the current directory, so none is made up.
   if (theirs != nullptr && *theirs != '\0') path += std::string(":") + theirs;

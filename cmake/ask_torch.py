@@ -1,4 +1,4 @@
-"""Prints what the build of the PyTorch adapter has to know, one value a line; run by the Python that has torch.
+"""Prints what the build of the PyTorch adapter has to know, one value a line; exits with 3 where there is no torch.
 
 A file that exists as long as the answer holds, the suffix of extension modules, whether torch uses the C++11 ABI (1 or
 0), the directory of torch's libraries, and the include directories.
@@ -8,7 +8,12 @@ import pathlib
 import sys
 import sysconfig
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    sys.exit(3)
 
 home = pathlib.Path(torch.__file__).parent
 includes = [home / "include", home / "include" / "torch" / "csrc" / "api" / "include"]
@@ -19,7 +24,8 @@ if not (home / "include" / "pybind11").is_dir():
     includes.append(pathlib.Path(pybind11.get_include()))
 includes.append(pathlib.Path(sysconfig.get_path("include")))
 if not (includes[-1] / "Python.h").is_file():
-    sys.exit(f"Python.h is not in {includes[-1]}: install the development files of this Python (python3-dev)")
+    sys.exit(f"Python.h is not in {includes[-1]}: install the development files of this Python "
+             "(Debian, Ubuntu: sudo apt-get install python3-dev)")
 
 print(home / "version.py")
 print(sysconfig.get_config_var("EXT_SUFFIX"))

@@ -1,5 +1,5 @@
 // Whether a Python on this machine can be managed: it starts, has torch, and loads Ebbtide's extension. Found out by
-// really doing so in that Python, with Ebbtide's package on its path but without the start-up hook.
+// really doing so in that Python, with the path that `ebb run` gives it; the start-up hook on it has nothing to claim.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ try:
 except BaseException as error:
     found["torch_error"] = "%s: %s" % (type(error).__name__, error)
 try:
-    import ebbtide._C
+    import ebbtide.torch
 except BaseException as error:
     found["extension_error"] = "%s: %s" % (type(error).__name__, error)
 print("ebb-doctor:" + json.dumps(found))
@@ -76,9 +76,8 @@ std::string run_interpreter(const std::string& interpreter, const std::string& d
     ::dup2(nowhere, STDIN_FILENO);
     ::dup2(nowhere, STDERR_FILENO);
     ::dup2(ends[1], STDOUT_FILENO);
-    const char* theirs = std::getenv("PYTHONPATH");
-    const std::string path = theirs != nullptr && *theirs != '\0' ? directory + ":" + theirs : directory;
-    ::setenv("PYTHONPATH", path.c_str(), 1);
+    ::setenv("PYTHONPATH", python_path_with_hook(directory).c_str(), 1);
+    ::unsetenv("EBB_CLAIM");
     ::execl(interpreter.c_str(), interpreter.c_str(), "-c", kProgram, static_cast<char*>(nullptr));
     ::_exit(127);
   }
@@ -145,7 +144,8 @@ Check check_interpreter(const std::string& interpreter) {
     check.found = fmt::format("{} with torch {} cannot load Ebbtide: {}", python, (*answer)["torch"].get<std::string>(),
                               (*answer)["extension_error"].get<std::string>());
     check.remedy = fmt::format(
-        "in Ebbtide's source directory: cmake --preset release -DEBB_PYTHON={} && cmake --build --preset release",
+        "in Ebbtide's source folder: {} -m pip install . (docs/install.md); use the ebb that it "
+        "installs",
         interpreter);
   } else {
     check.verdict = Verdict::kGood;

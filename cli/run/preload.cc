@@ -5,20 +5,23 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "python_package.h"
 
 #if !defined(EBB_CALLS_INSTALLED) || !defined(EBB_CALLS_BUILT)
-#error "define where libebb_calls.so is installed, from the directory of `ebb`, and where it is built"
+#error "define where the directory of libebb_calls.so is installed, from that of `ebb`, and where it was built"
 #endif
 
 namespace ebb::cli {
 
 std::string calls_library() {
-  const std::string here = executable_directory();
-  const std::string installed = (std::filesystem::path(here) / EBB_CALLS_INSTALLED).lexically_normal().string();
-  for (const std::string& path : {here.empty() ? std::string() : installed, std::string(EBB_CALLS_BUILT)}) {
+  std::vector<std::string> paths;
+  for (const std::string& folder : from_executable(EBB_CALLS_INSTALLED)) paths.push_back(folder + "/libebb_calls.so");
+  paths.emplace_back(EBB_CALLS_BUILT);
+  for (const std::string& path : paths) {
     const bool nameable = path.find_first_of(" :") == std::string::npos;
     if (!path.empty() && nameable && ::access(path.c_str(), R_OK) == 0) return path;
   }

@@ -5,8 +5,8 @@
 
 namespace ebb::cli {
 
-// ../lib… beside the directory of this executable, where an installation puts it; else where it was built. Empty where
-// it is not, or where LD_PRELOAD cannot name it: with a space or a colon in the name.
+// Where an installation puts it, seen from this executable; else where it was built. Empty where it is not, or where
+// LD_PRELOAD cannot name it: with a space or a colon in the name.
 std::string calls_library();
 
 // The value of LD_PRELOAD that loads it, after what the user loads: some of that insists on being the first.

@@ -27,6 +27,7 @@ from ._adoption import Adopted
 if typing.TYPE_CHECKING:
     from .torch import disable, enable, enabled, launch, manages, stats, step
 
+__version__ = "0.1.0"
 __all__ = ["Adopted", "Error", "adopt", "disable", "enable", "enabled", "launch", "manages", "map_file", "release",
            "stats", "step"]
 

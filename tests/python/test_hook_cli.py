@@ -99,4 +99,4 @@ def test_hook_stops_a_program_that_cannot_be_managed(box, failure, words):
     assert words in result.stderr.decode() and b"unmanaged" not in result.stdout
     assert b"did not start" in result.stderr
     if failure == "import":
-        assert b"build it for this Python" in result.stderr
+        assert b"install it for this Python" in result.stderr

@@ -145,8 +145,8 @@ def _unloadable(error):
     version = getattr(torch, "__version__", "unknown")
     return (
         "Ebbtide's extension cannot be loaded into this Python (%s, %d.%d.%d, torch %s): %s\n"
-        "ebb: build it for this Python: in Ebbtide's source directory, "
-        "`cmake --preset release -DEBB_PYTHON=%s && cmake --build --preset release`; `ebb doctor` checks the result"
+        "ebb: install it for this Python: in Ebbtide's source folder, `%s -m pip install .`, and use the `ebb` that "
+        "this installs; `ebb doctor` checks the result"
     ) % ((sys.executable,) + tuple(sys.version_info[:3]) + (version, error, sys.executable))
 
 

@@ -12,9 +12,12 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "torch":
         raise
-    raise Error("PyTorch is not installed here: `pip install torch`, or use ebbtide.array, which needs none") from None
+    raise Error("PyTorch is not installed here: `pip install torch`, then install Ebbtide again, which is compiled "
+                "against it; or use ebbtide.array, which needs none") from None
 
-from .. import _C
+from . import extension
+
+_C = extension.load()
 
 _options: dict | None = None
 _step_hook = None

@@ -1,0 +1,199 @@
+"""Installation as users do it: by pip, with PyTorch and without, and into a prefix for C++ programs.
+
+All start from a source distribution of this tree and delete what they have unpacked before they use what they have
+installed. The small packages that pip needs for a build come from its index; PyTorch is the one that runs these tests.
+Each compiles Ebbtide; where there is a ccache, the second one has the objects of the first.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import venv
+
+import pytest
+import runner
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "pybind11>=2.13"]
+LIMIT_S = 1800
+
+LARGER_THAN_MEMORY = """
+import json, sys
+import torch
+import ebbtide
+tensors = [torch.full((4 << 20,), float(i)) for i in range(16)]  # 16 MiB each
+print(json.dumps({
+    "right": all(bool((tensor == i).all()) for i, tensor in enumerate(tensors)),
+    "enabled": ebbtide.enabled(), "evicted": ebbtide.stats()["evicted_bytes"] if ebbtide.enabled() else 0,
+    "path": sys.path, "package": ebbtide.__file__, "version": ebbtide.__version__}))
+"""
+
+
+def run(*command, fails=False, **options):
+    """What a command prints, to both streams; it must succeed, or fail if that is asked for (None: either)."""
+    child = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           stdin=subprocess.DEVNULL, timeout=LIMIT_S, **options)
+    if fails is not None and (child.returncode != 0) != fails:
+        tail = "\n".join(child.stdout.splitlines()[-60:])
+        pytest.fail(f"exit code {child.returncode} of {' '.join(map(str, command))}\n{tail}", pytrace=False)
+    return child.stdout
+
+
+class Machine:
+    """A directory for everything, and an environment in which nothing points at this tree."""
+
+    def __init__(self, path):
+        self.path = path
+        (path / "tmp").mkdir()
+        (path / "elsewhere").mkdir()
+        ours = ("EBB_", "CCACHE_", "PYTHON", "VIRTUAL_ENV", "LD_PRELOAD", "CMAKE_", "MAKE")
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        # pip would keep what it compiles for as long as the machine lives. With one name of the compiler and paths
+        # relative to the build, ccache sees that all compile the same.
+        self.environment.update(TMPDIR=str(path / "tmp"), PIP_NO_CACHE_DIR="1", CXX=os.environ.get("CXX", "c++"),
+                                CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(path),
+                                CMAKE_BUILD_PARALLEL_LEVEL=str(os.cpu_count() or 1))
+
+    def run(self, *command, cwd=None, environment=None, **options):
+        return run(*command, cwd=cwd or self.path / "elsewhere", env=self.environment | (environment or {}), **options)
+
+    def python(self, name, torch=False, packages=()):
+        """A virtual environment; with torch, it sees the packages of the Python that runs this."""
+        venv.create(self.path / name, with_pip=True, symlinks=True)
+        python = self.path / name / "bin/python"
+        if torch:
+            self.give_torch(python)
+        if packages:
+            self.run(python, "-m", "pip", "install", "-q", *packages)
+        return python
+
+    def give_torch(self, python):
+        packages = self.run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+        where = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
+        pathlib.Path(packages, "torch_elsewhere.pth").write_text(f"{where}\n")
+
+    def source_distribution(self, python):
+        make = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
+        self.run(python, "-c", make, self.path, cwd=ROOT)
+        (archive,) = self.path.glob("ebbtide-*.tar.gz")
+        return archive
+
+    def unpacked(self, archive):
+        (self.path / "unpacked").mkdir()
+        self.run("tar", "-xzf", archive, "-C", self.path / "unpacked")
+        (sources,) = (self.path / "unpacked").iterdir()
+        return sources
+
+
+@pytest.fixture
+def machine(tmp_path):
+    machine = Machine(tmp_path)
+    probe = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", tmp_path / "tmp",
+                            BUILD_REQUIREMENTS[0]], capture_output=True, timeout=LIMIT_S)
+    if probe.returncode != 0:
+        pytest.skip("pip reaches no index to take its build requirements from")
+    return machine
+
+
+@pytest.fixture
+def flash(tmp_path):
+    path = pathlib.Path(runner.flash_folder()) / f"ebb-install-{os.getpid()}"
+    path.mkdir()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.slow
+def test_pip_uses_the_torch_of_the_environment_it_installs_into(machine, flash):
+    tools = machine.python("tools", packages=BUILD_REQUIREMENTS)
+    sources = machine.unpacked(machine.source_distribution(tools))
+    python = machine.python("environment", torch=True)
+    machine.run(python, "-m", "pip", "install", "-C", "build-dir=build/pip", sources)
+    shutil.rmtree(sources)
+    ebb = python.parent / "ebb"
+
+    (machine.path / "elsewhere/program.py").write_text(LARGER_THAN_MEMORY)
+    plain = json.loads(machine.run(python, "program.py"))
+    options = ["--quiet", "--memory", "64MiB", "--flash", flash]
+    managed = json.loads(machine.run(ebb, "run", *options, "--", python, "program.py"))
+    assert plain["right"] and not plain["enabled"]
+    assert managed["right"] and managed["enabled"] and managed["evicted"] > 128 << 20
+    assert managed["path"] == plain["path"]
+    assert managed["package"].startswith(str(machine.path))
+    assert machine.run(ebb, "--version") == f"ebb {plain['version']}\n"
+    metadata = "import importlib.metadata; print(importlib.metadata.version('ebbtide'))"
+    assert machine.run(python, "-c", metadata).strip() == plain["version"]
+
+    loaded = machine.run(ebb, "run", *options, "--", "sh", "-c", "cat /proc/$$/maps")
+    assert re.search(rf" {python.parents[1]}/lib\S*/libebb_calls\.so$", loaded, re.MULTILINE)
+    report = json.loads(machine.run(ebb, "doctor", "--quick", "--json", "--flash", flash, fails=None,
+                                    environment={"EBB_PYTHON": str(python)}))
+    assert {check["id"]: check["verdict"] for check in report["checks"]}["python"] == "good"
+
+    built_for = pathlib.Path(managed["package"]).parent / "_built_for.py"
+    built_for.write_text("__version__ = '1.13.0'\n")
+    said = machine.run(ebb, "run", "--flash", flash, "--", python, "program.py", fails=True)
+    assert "was compiled against PyTorch 1.13.0; here is" in said and "pip install" in said
+
+
+@pytest.mark.slow
+def test_pip_installs_a_source_distribution_without_torch(machine, flash):
+    python = machine.python("environment", packages=BUILD_REQUIREMENTS)
+    archive = machine.source_distribution(python)
+    machine.run(python, "-m", "pip", "install", "--no-build-isolation", "-C", "build-dir=build/pip", archive)
+    archive.unlink()
+
+    arrays = "import ebbtide.array as xp; print(float(xp.sum(xp.ones((1000,)) * 2)))"
+    assert machine.run(python, "-c", arrays).strip() == "2000.0"
+    said = machine.run(python, "-c", "import ebbtide; ebbtide.enable(memory='64MiB')", fails=True)
+    assert "PyTorch is not installed here" in said
+    machine.give_torch(python)
+    said = machine.run(python.parent / "ebb", "run", "--flash", flash, "--", python, "-c", "import torch", fails=True)
+    assert "was installed where it found no PyTorch" in said and f"{python} -m pip install" in said
+
+
+@pytest.mark.slow
+def test_a_prefix_for_programs_in_cpp(machine, flash):
+    tools = machine.python("tools", packages=BUILD_REQUIREMENTS)
+    sources = machine.unpacked(machine.source_distribution(tools))
+    shutil.copytree(sources / "examples/install", machine.path / "elsewhere/project")
+    prefix = machine.path / "prefix"
+    machine.run("cmake", "-G", "Ninja", "-B", "build/plain", cwd=sources)
+    machine.run("cmake", "--build", "build/plain", cwd=sources)
+    machine.run("cmake", "--install", "build/plain", "--prefix", prefix, cwd=sources)
+    public = {str(path.relative_to(sources / "include")) for path in sources.glob("include/**/*.h")}
+    shutil.rmtree(sources)
+
+    installed = {str(path.relative_to(prefix / "include")) for path in prefix.glob("include/**/*") if path.is_file()}
+    assert installed == public
+    includes = "".join(f'#include "{header}"\n' for header in sorted(public))
+    (machine.path / "elsewhere/all.cc").write_text(includes)
+    machine.run("c++", "-std=c++20", "-fsyntax-only", "-I", prefix / "include", "all.cc")
+
+    machine.run("cmake", "-G", "Ninja", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix}", "project")
+    machine.run("cmake", "--build", "build")
+    assert ", 0 wrong;" in machine.run("build/oversized", "32MiB", flash)
+
+    (found,) = prefix.glob("lib*/**/ebbtide.pc")
+    environment = {"PKG_CONFIG_PATH": str(found.parent)}
+    flags = machine.run("pkg-config", "--cflags", "--libs", "ebbtide", environment=environment).split()
+    machine.run("c++", "-std=c++20", "project/oversized.cc", "-o", "by_pkg_config", *flags)
+    assert ", 0 wrong;" in machine.run("./by_pkg_config", "32MiB", flash)
+    version = machine.run("pkg-config", "--modversion", "ebbtide", environment=environment)
+    assert machine.run(prefix / "bin/ebb", "--version") == f"ebb {version}"
+    loaded = machine.run(prefix / "bin/ebb", "run", "--quiet", "--flash", flash, "--", "sh", "-c", "cat /proc/$$/maps")
+    assert re.search(rf" {prefix}/lib\S*/libebb_calls\.so$", loaded, re.MULTILINE)
+
+
+@pytest.mark.parametrize("missing", ["-DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON", "no compiler"])
+def test_what_is_missing_is_said_once_with_the_remedy(tmp_path, missing):
+    environment = {**os.environ, **({"CXX": "no-such-compiler"} if missing == "no compiler" else {})}
+    definition = [] if missing == "no compiler" else [missing]
+    said = run("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path / "build", *definition, fails=True, env=environment)
+    packages = "g++ pkg-config liburing-dev" if missing == "no compiler" else "nlohmann-json3-dev\n"
+    assert said.count("CMake Error") == 1 and f"sudo apt-get install {packages}" in said
