@@ -22,6 +22,8 @@
 namespace ebb::cli {
 namespace {
 
+constexpr double kReadBpsMin = 5e6;  // less is a rare block, and 0.00 GB/s
+
 double stall_seconds(const RunAccount& account) { return static_cast<double>(account.stats.stall_ns) / 1e9; }
 
 double stall_share(const RunAccount& account) {
@@ -150,7 +152,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   row("stalled",
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
   row("steps", steps_text(account));
-  if (const double bps = steps_read_bps(account); bps > 0) row("read during steps", disk_text(account, bps));
+  if (const double bps = steps_read_bps(account); bps >= kReadBpsMin) row("read during steps", disk_text(account, bps));
   if (stats.guided > 0) row("launches by the guide", std::to_string(stats.guided));
   if (stats.io_errors > 0) row("transfers retried", std::to_string(stats.io_errors));
   if (stats.corrupt_blocks > 0) row("corrupt blocks", std::to_string(stats.corrupt_blocks));
