@@ -41,6 +41,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint32_t kStepsDefault = FollowRequest{}.steps;
 constexpr std::uint32_t kStepsMax = 1000;
 constexpr std::uint64_t kFitsFactor = 2;
+constexpr std::uint32_t kIterations = 5;  // the third still has what the first plans left behind
 constexpr std::array<std::uint64_t, 4> kParts{2, 3, 4, 8};
 
 struct Request {
@@ -135,10 +136,18 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
     show_progress(STDERR_FILENO, "");
   }
   count_checksums();
-  if (!read_given) request.machine.flash_read_bps = speeds->busy.read;
-  if (!write_given) request.machine.flash_write_bps = speeds->busy.write;
+  Machine& machine = request.machine;
+  if (!read_given) {
+    machine.flash_read_bps = speeds->disk.read;
+    machine.busy_read_bps = speeds->busy.read;
+  }
+  if (!write_given) {
+    machine.flash_write_bps = speeds->disk.write;
+    machine.busy_write_bps = speeds->busy.write;
+  }
   if (arguments.machine.flash_total.empty() && !read_given && !write_given) {
-    request.machine.flash_total_bps = speeds->busy.total();
+    machine.flash_total_bps = speeds->disk.total();
+    machine.busy_total_bps = speeds->busy.total();
   }
   return fmt::format("{} measured in {}", read_given || write_given ? "partly" : "as", request.flash);
 }
@@ -147,6 +156,7 @@ WhatIfRow simulate(const Trace& trace, const Machine& machine, WhatIfRow row) {
   TraceSimulator::Options options;
   options.machine = machine;
   options.machine.device_bytes = row.memory_bytes;
+  options.iterations = kIterations;
   if (row.memory_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
     row.problem = fmt::format("less than `ebb run` can work in: {}",
                               format_size(TraceSimulator::kDeviceBlocksMin * options.block_bytes));

@@ -37,6 +37,9 @@ const char* binding(const WhatIfRow& row) {
   return row.write_ns > row.compute_ns ? "flash_write" : "compute";
 }
 
+// What is repeated: a step of training, a token, a call of the model; else all of the program.
+std::string what(const WhatIfFindings& findings) { return findings.program.value("what", "step"); }
+
 std::string launch_text(const Trace& trace, std::uint32_t launch) {
   return fmt::format("launch {} ({})", launch, trace.ops[trace.launches[launch].op]);
 }
@@ -44,13 +47,12 @@ std::string launch_text(const Trace& trace, std::uint32_t launch) {
 std::string title(const WhatIfFindings& findings) {
   const Json& program = findings.program;
   const std::string name = findings.trace.model.empty() ? "the program" : findings.trace.model;
-  const std::string what = program.value("what", "step");
+  const bool whole = what(findings) == "program";
   const bool steady = program.value("steady", false);
-  std::string found = what == "program" ? "the whole program" : fmt::format("{} {}", what, number(program, "steps"));
-  return fmt::format("{}: {} launches in {}{}; followed without memory or compute in {:.1f} s\n", name,
-                     findings.trace.launches.size(), found,
-                     steady || what == "program" ? "" : ", the only one, so what it sets up counts too",
-                     program.value("seconds", 0.0));
+  std::string found = whole ? "the whole program" : fmt::format("{} {}", what(findings), number(program, "steps"));
+  return fmt::format(
+      "{}: {} launches in {}{}; followed without memory or compute in {:.1f} s\n", name, findings.trace.launches.size(),
+      found, steady || whole ? "" : ", the only one, so what it sets up counts too", program.value("seconds", 0.0));
 }
 
 std::string memory_part(const WhatIfFindings& findings) {
@@ -62,6 +64,9 @@ std::string memory_part(const WhatIfFindings& findings) {
   const Json bytes = findings.program.value("bytes", Json::object());
   for (const char* kind : {"weight", "gradient", "optimizer"}) {
     if (number(bytes, kind) > 0) row(kind, format_size(number(bytes, kind)));
+  }
+  if (number(findings.program, "mapped_bytes") > 0) {
+    row("mapped from files", format_size(number(findings.program, "mapped_bytes")));
   }
   row("kept between steps", format_size(persistent_bytes(findings.trace)));
   row("peak", fmt::format("{} at {}", format_size(vitality.peak_live_bytes),
@@ -95,16 +100,18 @@ std::string row_text(const WhatIfRow& row, std::uint64_t stock_ns, bool colour) 
 std::string to_table(const WhatIfFindings& findings, bool colour) {
   const std::uint64_t stock_ns = number(findings.program, "stock_ns");
   std::string out = title(findings) + memory_part(findings);
-  out += fmt::format("\npredicted: a step takes {} in PyTorch alone with memory enough; under `ebb run`:\n",
-                     seconds(stock_ns));
-  out += fmt::format("{}  {:<17}{:>9}{:>9}{:>11}{:>11}   {}{}\n", colour ? "\033[1m" : "", "memory", "step", "of alone",
-                     "GB read", "GB written", "bound by", colour ? "\033[0m" : "");
+  out += fmt::format("\npredicted: a {} takes {} in PyTorch alone with memory enough; under `ebb run`:\n",
+                     what(findings), seconds(stock_ns));
+  out += fmt::format("{}  {:<17}{:>9}{:>9}{:>11}{:>11}   {}{}\n", colour ? "\033[1m" : "", "memory", what(findings),
+                     "of alone", "GB read", "GB written", "bound by", colour ? "\033[0m" : "");
   for (const WhatIfRow& row : findings.rows) out += row_text(row, stock_ns, colour);
   const Json calibration = findings.program.value("calibration", Json::object());
   const Machine& machine = findings.machine;
   out += fmt::format("\nflash: reads {:.2f} GB/s, writes {:.2f} GB/s", machine.flash_read_bps / 1e9,
                      machine.flash_write_bps / 1e9);
   if (machine.flash_total_bps > 0) out += fmt::format(", both together {:.2f} GB/s", machine.flash_total_bps / 1e9);
+  if (machine.busy_read_bps > 0)
+    out += fmt::format("; while kernels run, reads {:.2f} GB/s", machine.busy_read_bps / 1e9);
   out += fmt::format(" ({})\n", findings.flash_source);
   out += fmt::format("kernels: {}, measured {}\n", calibration.value("key", "?"), calibration.value("measured", "?"));
   const Json notes = findings.program.value("notes", Json::object());

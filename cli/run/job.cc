@@ -58,9 +58,10 @@ std::optional<StatsReading> read_job(const std::string& stats_path, bool ended) 
       continue;
     }
     add(job->stats, rank->stats);
+    job->steps_fetched_bytes += rank->steps_fetched_bytes;
     if (rank->step_count > job->step_count) {
       job->step_count = rank->step_count;
-      job->last_step_seconds = rank->last_step_seconds;
+      job->recent_step_seconds = rank->recent_step_seconds;
     }
   }
   return job;

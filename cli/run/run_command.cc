@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "calibrate/calibration_file.h"
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/system/machine_memory.h"
 #include "drivers/linux/system/system_files.h"
@@ -173,6 +174,14 @@ std::string tell_what_is_not_loaded(const RunArguments& arguments) {
   return why;
 }
 
+std::string flash_directory(const Variables& variables) {
+  const auto found =
+      std::find_if(variables.begin(), variables.end(), [](const auto& v) { return v.first == "EBB_FLASH"; });
+  Options options;
+  parse_flash(found->second, options);
+  return options.flash;
+}
+
 RunAccount make_account(const RunArguments& arguments, const Variables& variables, const ChildOutcome& outcome,
                         const std::string& stats_path, const std::string& claim_path) {
   RunAccount account;
@@ -185,12 +194,16 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
   account.stats.budget_bytes = parse_size(variables.front().second);
   account.on_device = variables.front().first == kDeviceMemory;
+  account.disk = flash_directory(variables);
+  if (const auto disk = known_flash(account.disk)) account.disk_read_bps = disk->disk.read;
   account.ranks = read_ranks(stats_path);
   if (const auto reading = read_job(stats_path, true)) {
     account.managed = true;
     account.stats = reading->stats;
     account.policy = reading->policy;
     account.description = reading->description;
+    account.step_count = reading->step_count;
+    account.steps_fetched_bytes = reading->steps_fetched_bytes;
     account.step_seconds = account.ranks.empty() ? read_step_seconds(stats_path) : account.ranks[0].step_seconds;
   }
   return account;
@@ -219,8 +232,12 @@ void publish(const RunAccount& account, const RunArguments& arguments, const std
 
 ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path) {
   std::optional<StatusLine> status;
-  const bool on_device = variables.front().first == kDeviceMemory;
-  if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) status.emplace(STDERR_FILENO, stats_path, on_device);
+  if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) {
+    StatusContext context{variables.front().first == kDeviceMemory, 0};
+    const auto disk = known_flash(flash_directory(variables));
+    if (disk && !context.on_device) context.disk_read_bps = disk->disk.read;
+    status.emplace(STDERR_FILENO, stats_path, context);
+  }
   return run_child(arguments.command, environment_with(variables), status ? &*status : nullptr);
 }
 

@@ -21,6 +21,7 @@ namespace ebb::cli {
 namespace {
 
 constexpr int kTriesMax = 100;
+constexpr std::size_t kRecentSteps = 15;
 constexpr std::size_t kHeaderBytes = offsetof(StatsPage, step_seconds);
 
 static_assert(std::is_standard_layout_v<StatsPage>, "the page is read by offset");
@@ -68,10 +69,16 @@ std::optional<StatsReading> read_page(const std::string& path, bool accept_torn)
   reading.stats = field<Stats>(header, offsetof(StatsPage, stats));
   reading.policy = text_field(header.data() + offsetof(StatsPage, policy), sizeof StatsPage::policy);
   reading.description = text_field(header.data() + offsetof(StatsPage, description), sizeof StatsPage::description);
+  reading.steps_fetched_bytes = field<std::uint64_t>(header, offsetof(StatsPage, steps_fetched_bytes));
   reading.step_count = field<std::uint64_t>(header, offsetof(StatsPage, step_count));
   if (reading.step_count > 0) {
-    const std::size_t slot = (reading.step_count - 1) % StatsPage::kStepsMax;
-    read_at(file, kHeaderBytes + slot * sizeof(double), &reading.last_step_seconds, sizeof(double));
+    // As far as they lie one behind the other.
+    const std::size_t last = (reading.step_count - 1) % StatsPage::kStepsMax;
+    const std::size_t count = std::min(last + 1, kRecentSteps);
+    reading.recent_step_seconds.resize(count);
+    const bool read = read_at(file, kHeaderBytes + (last + 1 - count) * sizeof(double),
+                              reading.recent_step_seconds.data(), count * sizeof(double));
+    if (!read) reading.recent_step_seconds.assign(1, 0);
   }
   return reading;
 }
@@ -81,6 +88,14 @@ std::optional<StatsReading> read_page(const std::string& path, bool accept_torn)
 std::optional<StatsReading> read_stats(const std::string& path) { return read_page(path, false); }
 
 std::optional<StatsReading> read_final_stats(const std::string& path) { return read_page(path, true); }
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
 
 std::vector<double> read_step_seconds(const std::string& path) {
   const FileDescriptor file = open_valid(path);

@@ -15,8 +15,9 @@ struct StatsReading {
   Stats stats;
   std::string policy;
   std::string description;
+  std::uint64_t steps_fetched_bytes = 0;
   std::uint64_t step_count = 0;
-  double last_step_seconds = 0;
+  std::vector<double> recent_step_seconds;  // of the newest steps, some of them, oldest first
 };
 
 // While the program runs: nothing when there is no valid page, or its writer is busy with it for unusually long.
@@ -25,6 +26,9 @@ std::optional<StatsReading> read_stats(const std::string& path);
 // After the program has ended: as above, but also what a writer killed in the middle of an update left; every counter
 // is then right by itself, and perhaps one update older than its neighbour.
 std::optional<StatsReading> read_final_stats(const std::string& path);
+
+// 0 of nothing.
+double median(std::vector<double> values);
 
 // Durations of the newest steps (at most StatsPage::kStepsMax), oldest first.
 std::vector<double> read_step_seconds(const std::string& path);

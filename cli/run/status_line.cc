@@ -38,7 +38,7 @@ std::string clock_text(std::chrono::steady_clock::duration elapsed) {
 }  // namespace
 
 std::vector<std::string> status_parts(const StatsReading& reading, const StatusSample& from, const StatusSample& to,
-                                      bool on_device) {
+                                      const StatusContext& context) {
   const double seconds = seconds_between(from, to);
   const auto rate = [&](std::uint64_t before, std::uint64_t after) {
     return seconds > 0 && after > before ? static_cast<double>(after - before) / seconds : 0.0;
@@ -46,15 +46,19 @@ std::vector<std::string> status_parts(const StatsReading& reading, const StatusS
   const Stats& now = to.stats;
   const double stalled = std::min(1.0, rate(from.stats.stall_ns, now.stall_ns) / 1e9);
   std::vector<std::string> parts;
-  const char* const where = on_device ? "GPU " : "";
+  const char* const where = context.on_device ? "GPU " : "";
   parts.push_back(fmt::format("{}{} / {}", where, format_size(now.resident_bytes), format_size(now.budget_bytes)));
   parts.push_back(fmt::format("flash {}", format_size(now.flash_bytes)));
-  parts.push_back(fmt::format("fetch {:.0f} MB/s", rate(from.stats.fetched_bytes, now.fetched_bytes) / 1e6));
+  const double fetch_bps = rate(from.stats.fetched_bytes, now.fetched_bytes);
+  const std::string share =
+      context.disk_read_bps > 0 ? fmt::format(" ({:.0f} % of disk)", 100 * fetch_bps / context.disk_read_bps) : "";
+  parts.push_back(fmt::format("fetch {:.0f} MB/s{}", fetch_bps / 1e6, share));
   parts.push_back(fmt::format("evict {:.0f} MB/s", rate(from.stats.evicted_bytes, now.evicted_bytes) / 1e6));
   parts.push_back(fmt::format("stalled {:.0f} %", stalled * 100));
   if (reading.step_count > 0) {
-    parts.push_back(fmt::format("step {}", reading.step_count));
-    parts.push_back(format_seconds(reading.last_step_seconds));
+    parts.push_back(fmt::format("{}step {}", now.steps == 0 ? "found " : "", reading.step_count));
+    parts.push_back(format_seconds(reading.recent_step_seconds.back()));
+    parts.push_back(fmt::format("median {}", format_seconds(median(reading.recent_step_seconds))));
   }
   return parts;
 }
@@ -64,10 +68,10 @@ bool StatusLine::possible(int fd) {
   return ::isatty(fd) == 1 && terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb";
 }
 
-StatusLine::StatusLine(int fd, std::string stats_path, bool on_device)
+StatusLine::StatusLine(int fd, std::string stats_path, const StatusContext& context)
     : fd_(fd),
       stats_path_(std::move(stats_path)),
-      on_device_(on_device),
+      context_(context),
       colour_(wants_colour(fd)),
       start_(std::chrono::steady_clock::now()) {}
 
@@ -129,7 +133,7 @@ std::string StatusLine::compose() {
   if (reading) {
     samples_.push_back(StatusSample{now, reading->stats});
     if (samples_.size() > kSamplesMax) samples_.pop_front();
-    parts = status_parts(*reading, samples_.front(), samples_.back(), on_device_);
+    parts = status_parts(*reading, samples_.front(), samples_.back(), context_);
   } else {
     parts.push_back(fmt::format("waiting for torch  {}", clock_text(now - start_)));
   }

@@ -20,17 +20,22 @@ struct StatusSample {
   Stats stats;
 };
 
+// What the line needs to know of the run.
+struct StatusContext {
+  bool on_device = false;    // memory is a GPU's
+  double disk_read_bps = 0;  // as `ebb calibrate` measured it; 0: not known, or not what is fetched from
+};
+
 // The parts of the line, most important first; those that do not fit a narrow terminal are left out from the end.
-// `on_device`: memory is a GPU's.
 std::vector<std::string> status_parts(const StatsReading& reading, const StatusSample& from, const StatusSample& to,
-                                      bool on_device);
+                                      const StatusContext& context);
 
 class StatusLine : public ChildObserver {
  public:
   // Whether `fd` is a terminal that understands scroll regions.
   static bool possible(int fd);
 
-  StatusLine(int fd, std::string stats_path, bool on_device);
+  StatusLine(int fd, std::string stats_path, const StatusContext& context);
   ~StatusLine() override;
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
@@ -50,7 +55,7 @@ class StatusLine : public ChildObserver {
 
   const int fd_;
   const std::string stats_path_;
-  const bool on_device_;
+  const StatusContext context_;
   const bool colour_;
   const std::chrono::steady_clock::time_point start_;
   std::deque<StatusSample> samples_;  // of the last second

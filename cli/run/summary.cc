@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
@@ -21,6 +22,8 @@
 namespace ebb::cli {
 namespace {
 
+constexpr double kReadBpsMin = 5e6;  // less is a rare block, and 0.00 GB/s
+
 double stall_seconds(const RunAccount& account) { return static_cast<double>(account.stats.stall_ns) / 1e9; }
 
 double stall_share(const RunAccount& account) {
@@ -28,26 +31,37 @@ double stall_share(const RunAccount& account) {
   return wall > 0 ? std::min(1.0, stall_seconds(account) / wall) : 0.0;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 std::string exit_text(const ChildOutcome& outcome) {
   if (outcome.signal == 0) return std::to_string(outcome.exit_code);
   return fmt::format("{} (signal {}, {})", outcome.exit_code, outcome.signal, ::strsignal(outcome.signal));
 }
 
-// As the program told of them, or else as they were found: the tokens of a language model, the batches of an
-// evaluation.
+// How fast the disk was read from the first step to the last: loading a model, and what else happens once, would tell
+// nothing of the steps to come.
+double steps_read_bps(const RunAccount& account) {
+  const double kept = std::accumulate(account.step_seconds.begin(), account.step_seconds.end(), 0.0);
+  if (kept <= 0 || account.on_device) return 0;
+  const double all = kept / static_cast<double>(account.step_seconds.size()) * static_cast<double>(account.step_count);
+  return static_cast<double>(account.steps_fetched_bytes) / all;
+}
+
+std::uint64_t steps_found(const RunAccount& account) { return account.stats.steps > 0 ? 0 : account.step_count; }
+
+std::string disk_text(const RunAccount& account, double bps) {
+  const std::string rate = fmt::format("{:.2f} GB/s", bps / 1e9);
+  if (account.disk_read_bps <= 0) {
+    return fmt::format("{}; what share of the disk's speed that is, `ebb calibrate --flash {}` would tell", rate,
+                       account.disk);
+  }
+  return fmt::format("{}, {:.0f} % of what was measured in {}", rate, 100 * bps / account.disk_read_bps, account.disk);
+}
+
+// As the program told of them, or else as they were found.
 std::string steps_text(const RunAccount& account) {
   if (account.step_seconds.empty()) return std::to_string(account.stats.steps);
   const std::string time = format_seconds(median(account.step_seconds));
   if (account.stats.steps > 0) return fmt::format("{} (median {})", account.stats.steps, time);
-  return fmt::format("none told, {} found (median {})", account.step_seconds.size(), time);
+  return fmt::format("{} found, such as tokens or batches (median {})", account.step_count, time);
 }
 
 std::string unmanaged_reason(const RunAccount& account) {
@@ -99,6 +113,12 @@ nlohmann::ordered_json summary_json(const RunAccount& account) {
   json["median_step_seconds"] = median(account.step_seconds);
   for (const auto& [name, counter] : kStatsFields) json[name] = account.stats.*counter;
   json["step_seconds"] = account.step_seconds;
+  json["steps_found"] = steps_found(account);
+  const double bps = steps_read_bps(account);
+  json["steps_fetched_bytes"] = account.steps_fetched_bytes;
+  json["disk_read_bps"] = account.disk_read_bps > 0 ? nlohmann::ordered_json(account.disk_read_bps) : nullptr;
+  json["disk_read_share"] =
+      account.disk_read_bps > 0 && bps > 0 ? nlohmann::ordered_json(bps / account.disk_read_bps) : nullptr;
   json["ranks"] = nlohmann::ordered_json::array();
   for (const Rank& rank : account.ranks) json["ranks"].push_back(rank_json(rank));
   json["unmanaged_processes"] = account.others;
@@ -132,6 +152,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   row("stalled",
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
   row("steps", steps_text(account));
+  if (const double bps = steps_read_bps(account); bps >= kReadBpsMin) row("read during steps", disk_text(account, bps));
   if (stats.guided > 0) row("launches by the guide", std::to_string(stats.guided));
   if (stats.io_errors > 0) row("transfers retried", std::to_string(stats.io_errors));
   if (stats.corrupt_blocks > 0) row("corrupt blocks", std::to_string(stats.corrupt_blocks));

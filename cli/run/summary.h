@@ -23,8 +23,12 @@ struct RunAccount {
   std::string description;
   std::string not_loaded;  // why the program could load no library of Ebbtide's; empty if it could
   Stats stats;
-  std::vector<double> step_seconds;
-  std::vector<Rank> ranks;  // of a launcher; the statistics are of all together
+  std::vector<double> step_seconds;  // of the newest
+  std::uint64_t step_count = 0;
+  std::uint64_t steps_fetched_bytes = 0;
+  std::string disk;          // the directory for flash
+  double disk_read_bps = 0;  // as `ebb calibrate` measured it; 0: it did not
+  std::vector<Rank> ranks;   // of a launcher; the statistics are of all together
 };
 
 nlohmann::ordered_json summary_json(const RunAccount& account);

@@ -12,7 +12,7 @@
 namespace ebb {
 
 struct StatsPage {
-  static constexpr std::uint64_t kMagic = 0x3330656469746265;  // "ebtide03"
+  static constexpr std::uint64_t kMagic = 0x3430656469746265;  // "ebtide04"
   static constexpr std::uint32_t kStepsMax = 65536;            // then the oldest are overwritten
 
   std::atomic<std::uint64_t> magic;     // written last: the page is valid once it reads kMagic
@@ -21,6 +21,7 @@ struct StatsPage {
   Stats stats;
   char policy[32];
   char description[480];
+  std::atomic<std::uint64_t> steps_fetched_bytes;  // of Stats::fetched_bytes: since the first step began
   std::atomic<std::uint64_t> step_count;
   double step_seconds[kStepsMax];  // step n at n % kStepsMax
 };

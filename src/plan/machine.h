@@ -27,6 +27,10 @@ struct Machine {
   // What reads and writes of flash have together, where that is less than their sum, as on most disks of virtual
   // machines; 0: no such limit.
   double flash_total_bps = 0;
+  // The same while a kernel runs, where that and the thread that moves blocks want one processor; 0: no difference.
+  double busy_read_bps = 0;
+  double busy_write_bps = 0;
+  double busy_total_bps = 0;
 
   // What one transfer, one page fault and one launch cost besides bytes and kernel time, in nanoseconds.
   std::uint64_t link_latency_ns = 0;

@@ -114,6 +114,7 @@ std::uint32_t Cutter::tensor(std::uint64_t serial) {
   tensor.id = life.index;
   tensor.bytes = life.bytes;
   tensor.persistent = true;  // unless it turns out to be made here
+  tensor.mapped = serial >= kLastingSerials;
   trace_.tensors.push_back(tensor);
   return life.index;
 }
@@ -142,7 +143,7 @@ void Cutter::add(const Recording& part, Position position) {
   const auto launches = static_cast<Trace::LaunchIndex>(trace_.launches.size());
   if (event.kind == Recording::Kind::kFree) {
     tensor.freed_before = launches;
-    tensor.persistent = false;
+    tensor.persistent = tensor.mapped = false;
     return;
   }
   // Made by the launch that runs.

@@ -50,6 +50,7 @@ std::string check_tensors(const Trace& trace) {
     if (tensor.bytes > Trace::kBytesMax) return tensor_text(trace, i) + " has more than 2^56 bytes";
     if (tensor.persistent && allocated) return tensor_text(trace, i) + " is persistent and allocated";
     if (tensor.persistent && freed) return tensor_text(trace, i) + " is persistent and freed";
+    if (tensor.mapped && !tensor.persistent) return tensor_text(trace, i) + " is mapped and not persistent";
     if (allocated && tensor.allocated_before > launches) return tensor_text(trace, i) + " is allocated after the end";
     if (freed && tensor.freed_before > launches) return tensor_text(trace, i) + " is freed after the end";
     if (allocated && freed && tensor.freed_before < tensor.allocated_before) {

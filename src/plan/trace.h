@@ -35,6 +35,7 @@ struct Trace {
     std::uint32_t id = 0;
     Kind kind = Kind::kOther;
     bool persistent = false;  // lives across iterations
+    bool mapped = false;      // persistent, and what it holds is in a file that the program maps: read, never written
     std::uint64_t bytes = 0;
     // Explicit `alloc` and `free` lines: before which launch they stand (launches.size(): after the last); kNone: the
     // tensor is born at its first launch, or dies after its last.

@@ -343,7 +343,7 @@ void ManagedRuntime::step() noexcept {
 
 // The plan for the next one is by the pace of now.
 void ManagedRuntime::end_iteration() {
-  stats_file_.end_step();
+  stats_file_.end_step(read_stats().fetched_bytes);
   core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
 }
 

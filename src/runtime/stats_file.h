@@ -19,8 +19,8 @@ class StatsFile {
   // Throws Error if the file cannot be made. An empty path: steps are kept in memory only.
   void open(const std::string& path, const std::string& policy, const std::string& description);
   void update(const Stats& stats);
-  // An iteration ends now, and the next one begins.
-  void end_step();
+  // An iteration ends now, and the next one begins; so much has been fetched since the program began.
+  void end_step(std::uint64_t fetched_bytes);
   // Of the steps kept, oldest first.
   std::vector<double> step_seconds() const;
   // In a forked child: the page stays the parent's.
@@ -29,6 +29,7 @@ class StatsFile {
  private:
   StatsPage* page_ = nullptr;
   std::uint64_t last_step_ns_ = 0;
+  std::uint64_t last_fetched_bytes_ = 0;
 };
 
 }  // namespace ebb

@@ -8,7 +8,12 @@
 namespace ebb {
 namespace {
 
+// Beyond those that programs make.
+std::uint64_t version_in_file(const FilePlace& place) { return (std::uint64_t{1} << 63) | place.offset; }
+
 double ns_a_byte(double bytes_per_second) { return bytes_per_second > 0 ? 1e9 / bytes_per_second : 0; }
+
+double busy_ns_a_byte(double alone, double busy) { return ns_a_byte(alone > 0 && busy > 0 ? busy : alone); }
 
 }  // namespace
 
@@ -20,18 +25,22 @@ LaneQueue::LaneQueue(const Machine& machine, std::uint64_t block_bytes, std::uin
       clean_copies_(clean_copies),
       versions_(versions),
       clock_(clock),
-      link_in_{ns_a_byte(machine.device_link_bps)},
-      link_out_{ns_a_byte(machine.device_link_bps)},
-      flash_read_{ns_a_byte(machine.flash_read_bps)},
-      flash_write_{ns_a_byte(machine.flash_write_bps)},
-      flash_both_{ns_a_byte(machine.flash_total_bps)} {
+      link_in_{ns_a_byte(machine.device_link_bps), ns_a_byte(machine.device_link_bps)},
+      link_out_{ns_a_byte(machine.device_link_bps), ns_a_byte(machine.device_link_bps)},
+      flash_read_{ns_a_byte(machine.flash_read_bps), busy_ns_a_byte(machine.flash_read_bps, machine.busy_read_bps)},
+      flash_write_{ns_a_byte(machine.flash_write_bps), busy_ns_a_byte(machine.flash_write_bps, machine.busy_write_bps)},
+      flash_both_{ns_a_byte(machine.flash_total_bps), busy_ns_a_byte(machine.flash_total_bps, machine.busy_total_bps)} {
   done_.reserve(kDepth);
+}
+
+std::uint64_t LaneQueue::block_ns(const Server& server) const {
+  const double ns = busy_ ? server.busy_ns_a_byte : server.ns_a_byte;
+  return static_cast<std::uint64_t>(std::llround(ns * static_cast<double>(block_bytes_)));
 }
 
 // Takes its turn on a server; when it will be through.
 std::uint64_t LaneQueue::pass(Server& server) {
-  const auto ns = static_cast<std::uint64_t>(std::llround(server.ns_a_byte * static_cast<double>(block_bytes_)));
-  server.free_ns = std::max(server.free_ns, clock_.now_ns()) + ns;
+  server.free_ns = std::max(server.free_ns, clock_.now_ns()) + block_ns(server);
   return server.free_ns;
 }
 
@@ -47,8 +56,7 @@ void LaneQueue::begin(const FlashRequest& request) {
   const bool host = on_host(request.extent);
   const std::uint64_t latency = machine_.link_latency_ns + (host ? 0 : machine_.flash_latency_ns);
   if (request.kind == FlashRequest::Kind::kWrite) {
-    const bool unchanged = clean_copies_ && request.has_expected && request.expected.low == versions_.of(request.frame);
-    if (unchanged) return events_.add(clock_.now_ns(), {request, true, true});
+    if (leaves_without_write(request)) return events_.add(clock_.now_ns(), {request, true, true});
     const std::uint64_t through = pass(link_out_);
     events_.add(host ? through + latency : through, {request, host, false});
   } else {
@@ -56,7 +64,13 @@ void LaneQueue::begin(const FlashRequest& request) {
     events_.add(through + latency, {request, host, false});
   }
   const Server& slowest = host ? link_in_ : request.kind == FlashRequest::Kind::kRead ? flash_read_ : flash_write_;
-  count(request, static_cast<std::uint64_t>(slowest.ns_a_byte * static_cast<double>(block_bytes_)));
+  count(request, block_ns(slowest));
+}
+
+// Unchanged, or to a file, which is not written: what has changed there is to come again, to a place of its own.
+bool LaneQueue::leaves_without_write(const FlashRequest& request) const {
+  return request.place.valid() ||
+         (clean_copies_ && request.has_expected && request.expected.low == versions_.of(request.frame));
 }
 
 void LaneQueue::submit(std::span<const FlashRequest> requests) {
@@ -72,12 +86,12 @@ void LaneQueue::finish_stage(const Event& event) {
   }
   FlashCompletion completion;
   completion.token = event.request.token;
-  completion.unchanged = event.unchanged;
-  if (read) {
-    versions_.load(event.request.frame, event.request.expected.low);
-  } else {
-    completion.digest.low = versions_.of(event.request.frame);
-  }
+  const FlashRequest& request = event.request;
+  const std::uint64_t below = request.has_expected ? request.expected.low : version_in_file(request.place);
+  if (read) versions_.load(request.frame, below);
+  completion.digest.low = versions_.of(request.frame);
+  completion.unchanged = event.unwritten && completion.digest.low == below;
+  completion.homeless = event.unwritten && !completion.unchanged;
   done_.push_back(completion);
 }
 

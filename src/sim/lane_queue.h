@@ -4,7 +4,7 @@
 // Traffic with host memory passes the device link; traffic with flash passes the link and the flash device, one after
 // the other, so that the link is shared and flash runs at its own pace, in each direction and in both together. Bytes
 // are not there, only the number of their version stands for them: a write of an unchanged version takes no time, as
-// the runtime skips it.
+// the runtime skips it. What is in a file is read from flash and never written: what it has is a version of its own.
 //
 // One thread. Deterministic: events due at the same moment come in the order in which they were made.
 #pragma once
@@ -54,6 +54,9 @@ class LaneQueue final : public FlashQueue {
   void wake() override {}
   Status reserve(std::uint32_t) override { return Status::kOk; }
 
+  // Whether a kernel runs: what is submitted from now on passes flash at the speed that is left beside it.
+  void set_busy(bool busy) { busy_ = busy; }
+
   bool idle() const { return events_.empty(); }
   std::uint64_t next_ns() const { return events_.next_ns(); }
   const LaneUse& use(Lane lane) const { return uses_[static_cast<std::size_t>(lane)]; }
@@ -64,23 +67,27 @@ class LaneQueue final : public FlashQueue {
   struct Event {
     FlashRequest request;
     bool last = false;  // of its stages
-    bool unchanged = false;
+    bool unwritten = false;
   };
   struct Server {
     double ns_a_byte = 0;
+    double busy_ns_a_byte = 0;  // while a kernel runs
     std::uint64_t free_ns = 0;
   };
 
   bool on_host(ExtentIndex extent) const { return extent.value() < host_extents_; }
+  std::uint64_t block_ns(const Server& server) const;
   std::uint64_t pass(Server& server);
   std::uint64_t pass_flash(Server& direction) { return std::max(pass(direction), pass(flash_both_)); }
   void begin(const FlashRequest& request);
+  bool leaves_without_write(const FlashRequest& request) const;
   void finish_stage(const Event& event);
   void count(const FlashRequest& request, std::uint64_t ns);
 
   Machine machine_;
   std::uint64_t block_bytes_;
   std::uint32_t host_extents_;
+  bool busy_ = false;
   bool clean_copies_;  // false: every eviction is a full write, as in the G10 artifact
   FrameVersions& versions_;
   VirtualClock& clock_;

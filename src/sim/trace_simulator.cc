@@ -115,10 +115,27 @@ void TraceSimulator::free(Trace::TensorIndex tensor) {
   placed_[tensor].live = false;
 }
 
+void TraceSimulator::map_file() {
+  std::uint64_t bytes = 0;
+  for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
+    if (!trace_.tensors[i].mapped) continue;
+    placed_[i] = {bytes, true};
+    bytes += trace_.tensors[i].bytes;
+  }
+  if (bytes == 0) return;
+  std::uint64_t first = 0;
+  if (core_.files().map(0, 0, bytes, first) != Status::kOk) {
+    throw Error(Status::kNoMemory, "the trace does not fit: there is no room for the file that it maps");
+  }
+  for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
+    if (trace_.tensors[i].mapped) placed_[i].offset += first;
+  }
+}
+
 // As a program makes its weights: one after the other, what does not fit leaves.
 void TraceSimulator::make_persistent() {
   for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
-    if (!trace_.tensors[i].persistent) continue;
+    if (!trace_.tensors[i].persistent || trace_.tensors[i].mapped) continue;
     allocate(i);
     Iteration ignored;
     touch(blocks_of(i), ignored);
@@ -132,6 +149,7 @@ void TraceSimulator::make_persistent() {
 }
 
 std::vector<TraceSimulator::Iteration> TraceSimulator::run() {
+  map_file();
   make_persistent();
   std::vector<Iteration> results(options_.iterations);
   for (iteration_ = 0; iteration_ < options_.iterations; ++iteration_) iterate(results[iteration_]);
@@ -194,9 +212,11 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   write_all(launch);
   std::uint64_t end_ns = clock_.now_ns() + ns + options_.machine.launch_cpu_ns;
   if (artifact) end_ns = std::max(clock_.now_ns(), start_ns + ns + surcharge_ns(missed));
+  lanes_.set_busy(true);
   for (std::uint64_t before = transfers_; advance(end_ns); before = transfers_) {
     end_ns += (transfers_ - before) * options_.machine.transfer_cpu_ns;
   }
+  lanes_.set_busy(false);
   core_.launches().retire(ticket);
   core_.launches().ran(ns);
   core_.pump();

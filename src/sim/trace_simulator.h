@@ -59,6 +59,7 @@ class TraceSimulator {
   TraceSimulator(const Trace& trace, std::unique_ptr<Policy> policy, const Options& options);
 
   // One result an iteration; the first starts with the persistent tensors made, in the order of their declaration.
+  // Those that are mapped lie in one file, one behind the other in that order, and nothing of it has been read.
   std::vector<Iteration> run();
   const Core& core() const { return core_; }
 
@@ -84,6 +85,7 @@ class TraceSimulator {
     std::uint64_t host = 0, flash = 0, fresh = 0;
   };
 
+  void map_file();
   void make_persistent();
   void allocate(Trace::TensorIndex tensor);
   void free(Trace::TensorIndex tensor);

@@ -33,7 +33,8 @@ class JsonLine {
     kTensor,
     kBytes,
     kKind,
-    kPersistent,  // tensor
+    kPersistent,
+    kMapped,  // tensor
     kLaunch,
     kOp,
     kNs,

@@ -144,14 +144,19 @@ class Reader {
     if (tensor.bytes > Trace::kTotalMax - bytes_) fail("the tensors up to here have more than 2^62 bytes together");
     bytes_ += tensor.bytes;
     if (json_.has(Key::kKind)) tensor.kind = kind(text(Key::kKind));
-    if (json_.has(Key::kPersistent)) {
-      const JsonLine::Value& value = json_.at(Key::kPersistent);
-      if (value.type != Type::kBoolean) fail("\"persistent\" must be true or false");
-      tensor.persistent = value.number != 0;
-    }
+    tensor.persistent = flag(Key::kPersistent);
+    tensor.mapped = flag(Key::kMapped);
+    if (tensor.mapped && !tensor.persistent) fail(named + " is \"mapped\" and not \"persistent\"; it must be both");
     ids_.add(tensor.id, static_cast<std::uint32_t>(trace_.tensors.size()));
     trace_.tensors.push_back(tensor);
     used_.push_back(false);
+  }
+
+  bool flag(Key key) const {
+    if (!json_.has(key)) return false;
+    const JsonLine::Value& value = json_.at(key);
+    if (value.type != Type::kBoolean) fail(quoted(key) + " must be true or false");
+    return value.number != 0;
   }
 
   Trace::Kind kind(const std::string& given) const {

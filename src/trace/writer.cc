@@ -126,13 +126,14 @@ void TraceWriter::end_line() {
   line_begin_ = 0;
 }
 
-void TraceWriter::tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind, bool persistent) {
+void TraceWriter::tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind, bool persistent, bool mapped) {
   if (bytes > Trace::kBytesMax) refuse("a tensor of more than 2^56 bytes");
   text_ += "{\"tensor\":";
   append_number(text_, id);
   number("bytes", bytes);
   string("kind", name(kind));
   text_ += persistent ? ",\"persistent\":true" : ",\"persistent\":false";
+  if (mapped) text_ += ",\"mapped\":true";
   end_line();
 }
 
@@ -177,7 +178,7 @@ void write_trace(const Trace& trace, const std::string& path) {
   }
   TraceWriter writer(path, {trace.model, trace.source, trace.device, trace.batch, trace.origin});
   for (const Trace::Tensor& tensor : trace.tensors) {
-    writer.tensor(tensor.id, tensor.bytes, tensor.kind, tensor.persistent);
+    writer.tensor(tensor.id, tensor.bytes, tensor.kind, tensor.persistent, tensor.mapped);
   }
   Between between(trace);
   std::vector<std::uint32_t> ids;

@@ -42,7 +42,7 @@ def _enable_from_environment():
         data = struct.pack("<QQQ", page["magic"], page["sequence"], os.getpid())
         data += struct.pack("<%dQ" % len(page["stats"]), *page["stats"])
         data += page["policy"].encode().ljust(32, b"\\0") + page["description"].encode().ljust(480, b"\\0")
-        data += struct.pack("<Q", page["step_count"])
+        data += struct.pack("<QQ", page["steps_fetched_bytes"], page["step_count"])
         data += struct.pack("<%dd" % len(page["steps"]), *page["steps"])
         with open(os.environ["EBB_STATS"], "wb") as file:
             file.write(data)
@@ -106,9 +106,9 @@ class Box:
         return list((self.path / "tmp").iterdir())
 
 
-def fake_page(step_count=3, steps=(0.5, 0.3, 0.4), sequence=2, **values):
+def fake_page(step_count=3, steps=(0.5, 0.3, 0.4), sequence=2, told=True, steps_fetched_bytes=0, **values):
     stats = {name: 0 for name in STATS_FIELDS}
-    stats.update(values, steps=step_count)
+    stats.update(values, steps=step_count if told else 0)
     return json.dumps(
         {
             "magic": MAGIC,
@@ -116,6 +116,7 @@ def fake_page(step_count=3, steps=(0.5, 0.3, 0.4), sequence=2, **values):
             "stats": [stats[name] for name in STATS_FIELDS],
             "policy": "window",
             "description": "fake driver, rung A",
+            "steps_fetched_bytes": steps_fetched_bytes,
             "step_count": step_count,
             "steps": list(steps),
         }

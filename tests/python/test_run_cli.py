@@ -256,6 +256,39 @@ def test_summary_file(box):
     assert stat.S_IMODE((box.path / "s.json").stat().st_mode) & 0o600 == 0o600
 
 
+def calibrated(box, read_bps):
+    """A cache in which `ebb calibrate` has measured the disk of the box."""
+    rates = {"read_bps": read_bps, "write_bps": 1e9, "read_mixed_bps": 1e9, "write_mixed_bps": 1e9}
+    flash = {str((box.path / "tmp").resolve()): {**rates, "busy": rates, "checksum_bps": 1e10}}
+    (box.path / "cache/ebbtide").mkdir(parents=True)
+    (box.path / "cache/ebbtide/calibration.json").write_text(json.dumps({"version": 1, "flash": flash}))
+
+
+def test_summary_tells_of_steps_that_were_found(box):
+    # 1.2 s in which 1.2 GB came from a disk of 4 GB/s.
+    page = fake_page(told=False, fetched_bytes=5 * 10**9, steps_fetched_bytes=12 * 10**8)
+    calibrated(box, 4e9)
+    result = box.python("import torch", "--summary", "s.json", FAKE_STATS=page, XDG_CACHE_HOME=str(box.path / "cache"))
+    table = result.stderr.decode()
+    assert "3 found, such as tokens or batches (median 400 ms)" in table
+    assert "1.00 GB/s, 25 % of what was measured in" in table
+    summary = json.loads((box.path / "s.json").read_text())
+    assert summary["steps"] == 0 and summary["steps_found"] == 3 and summary["steps_fetched_bytes"] == 12 * 10**8
+    assert summary["disk_read_bps"] == 4e9 and summary["disk_read_share"] == pytest.approx(0.25)
+
+
+def test_summary_invents_no_share_of_a_disk_that_was_not_measured(box):
+    page = fake_page(steps_fetched_bytes=12 * 10**8)
+    result = box.python("import torch", "--summary", "s.json", FAKE_STATS=page, XDG_CACHE_HOME=str(box.path / "cache"))
+    table = result.stderr.decode()
+    assert "1.00 GB/s; what share of the disk's speed that is, `ebb calibrate --flash" in table and "found" not in table
+    summary = json.loads((box.path / "s.json").read_text())
+    assert summary["steps_found"] == 0 and summary["disk_read_bps"] is None and summary["disk_read_share"] is None
+    calibrated(box, 4e9)
+    nothing_read = box.python("import torch", FAKE_STATS=fake_page(), XDG_CACHE_HOME=str(box.path / "cache"))
+    assert b"during steps" not in nothing_read.stderr
+
+
 def test_summary_keeps_the_newest_steps_in_order(box):
     # Too large for an environment variable, so the program writes the page itself. Step 65536 overwrote step 0.
     (box.path / "page.json").write_text(fake_page(step_count=STEPS_MAX + 1, steps=()))
@@ -264,7 +297,7 @@ def test_summary_keeps_the_newest_steps_in_order(box):
     page = json.load(open("page.json"))
     data = struct.pack("<QQQ", {MAGIC}, 2, os.getpid())
     data += struct.pack("<%dQ" % len(page["stats"]), *page["stats"]) + bytes(512)
-    data += struct.pack("<Q{STEPS_MAX}d", page["step_count"], 99999.0, *range(1, {STEPS_MAX}))
+    data += struct.pack("<QQ{STEPS_MAX}d", 0, page["step_count"], 99999.0, *range(1, {STEPS_MAX}))
     open(os.environ["EBB_STATS"], "wb").write(data)
     """
     box.python(program, "--quiet", "--summary", "s.json")

@@ -11,6 +11,7 @@ import time
 import pytest
 from ebb_program import EBB, needs_ebb
 from fake_program import fake_page
+from test_run_cli import calibrated
 from terminal import Terminal, terminal
 
 pytestmark = needs_ebb
@@ -27,11 +28,22 @@ def test_status_line_on_a_terminal(box):
     assert b"\033[24;1H" in output
     for words in (b"1.00 GiB / 1.50 GiB", b"flash 5.00 GiB", b"MB/s", b"stalled", b"step 3", b"400 ms"):
         assert words in output
+    assert b"found" not in output and b"% of disk" not in output
     assert output.count(b"\0337") == output.count(b"\0338")
     last_set = output.rindex(b"\033[1;23r")
     restored = output.index(b"\033[r", last_set)
     assert b"ebb summary" in output[restored:]  # the table comes after the terminal is whole again
     assert b"\033[7m" in output
+
+
+def test_status_line_of_steps_that_are_found(box):
+    calibrated(box, 4e9)
+    page = fake_page(told=False, steps=(0.5, 0.3, 0.1), budget_bytes=3 << 29)
+    screen = terminal(box, "run", "--", sys.executable, "-c", SLEEPER % 1.2, columns=160, FAKE_STATS=page,
+                      XDG_CACHE_HOME=str(box.path / "cache"))
+    assert screen.finish() == 0
+    for words in (b"fetch 0 MB/s (0 % of disk)", b"found step 3  100 ms  median 300 ms"):
+        assert words in screen.output
 
 
 @pytest.mark.parametrize(

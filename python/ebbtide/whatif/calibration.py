@@ -51,7 +51,9 @@ def load():
     """What is known of this machine with these threads, or None."""
     found = _read().get("torch", {})
     found = found.get(key()) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) and "grids" in found and "curves" in found else None
+    if not isinstance(found, dict) or "grids" not in found or "curves" not in found:
+        return None
+    return found if "thin_float32" in found["curves"] else None  # else of an ebb that did not measure it
 
 
 def store(measured):

@@ -241,6 +241,26 @@ def _optimizers():
     return points
 
 
+def _thin_products():
+    """Products of a row and a matrix, by type and bytes of the matrix, each of which is used once in a long time."""
+    width, curves = 2048, {}
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        row, points = torch.ones(1, width, dtype=dtype), []
+        matrices = torch.ones(_ROTATION_BYTES // (width * dtype.itemsize), width, dtype=dtype)
+        for size in SIZES[1:]:
+            parts = matrices.split(size // (width * dtype.itemsize))
+            ns = _usual_ns(lambda i: torch.mm(row, parts[i % len(parts)].t()))  # noqa: B023
+            points.append([size, ns / size])
+        _settle(points)
+        curves["thin_" + str(dtype).removeprefix("torch.")] = points
+    return curves
+
+
+def _better(curves, again):
+    return {name: [[size, min(ns, other)] for (size, ns), (_, other) in zip(points, again[name])]
+            for name, points in curves.items()}
+
+
 def _overhead_ns():
     """What an operator costs besides its work, forward or backward."""
     weight = torch.zeros(8, requires_grad=True)
@@ -278,11 +298,15 @@ def measure(progress=lambda text: None):
         grids = _grids(progress)
         precisions = _precisions()
         curves = _curves(progress)
+        progress("products with one row")
+        thin = _thin_products()
         progress("optimizers")
         curves["optimizer"] = _optimizers()
         # A shared machine can be half as fast for seconds: products are measured at the beginning and at the end.
         grids = _faster(grids, _grids(progress))
-    overhead = _overhead_ns()
+        curves.update(_better(thin, _thin_products()))
+    with torch.inference_mode(False), torch.enable_grad():  # the program may have switched it off
+        overhead = _overhead_ns()
     return {"grids": grids, "curves": curves, "precisions": precisions, "overhead_ns": overhead,
             "fault_ns_per_byte": fault, "seconds": round(time.perf_counter() - begin, 1),
             "measured": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

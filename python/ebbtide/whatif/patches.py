@@ -11,6 +11,7 @@ import inspect
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 
 def _nothing(notes, text):
@@ -28,6 +29,22 @@ def _skip_files(notes):
 
         for name in ("save_file", "save_model"):
             setattr(safetensors.torch, name, skip)
+
+
+def _map_checkpoints():
+    """safetensors makes tensors of mapped memory in a way that fake tensors cannot follow; they stay real."""
+    if importlib.util.find_spec("safetensors") is None:
+        return
+    import safetensors.torch
+
+    load = safetensors.torch.load_file
+
+    @functools.wraps(load)
+    def load_mapped(*args, **kwargs):
+        with _disable_current_modes():
+            return load(*args, **kwargs)
+
+    safetensors.torch.load_file = load_mapped
 
 
 def _load_without_workers(notes):
@@ -96,6 +113,7 @@ def _copy_by_cloning():
 
 def install(notes):
     _skip_files(notes)
+    _map_checkpoints()
     _load_without_workers(notes)
     _do_not_compile(notes)
     _swap_by_data()

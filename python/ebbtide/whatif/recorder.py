@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import answers
+from .files import in_mapped_file
 
 ALLOC, FREE = 0, 1
 
@@ -26,6 +27,11 @@ _BLIND = ("aten::zero_", "aten::fill_", "aten::copy_", "aten::normal_", "aten::u
           "aten::bernoulli_", "aten::exponential_")
 # Namespaces of operators that only ask or mark something.
 _SILENT = ("prim", "profiler", "prims")
+# Look up rows of a table: where its indices stand. What `ebb run` fetches row by row (python/bindings/torch/rows.cc) is
+# no use of the table.
+_LOOKUPS = {"aten::embedding": 1, "aten::index_select": 2, "aten::index": 1}
+_ROWS_MAX, _ROW_COST = 64, 4 << 20
+_MAPPED_MIN = 1024  # bytes; smaller ones are counted as tensors of the program's
 
 
 @dataclasses.dataclass
@@ -42,6 +48,7 @@ class Storage:
     born: int  # index of an event
     phase: str  # "input", "optimizer", "compute" or "other"
     written: bool = False
+    file_address: int = 0  # where the program has mapped it, if it lies in a file; else 0
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -95,6 +102,7 @@ class Recorder(TorchDispatchMode):
         self.events, self.storages, self.calls = [], [], []
         self.views = 0  # how many operators that touch no memory, for their overhead
         self._ids, self._references = {}, {}
+        self._stand_ins = {}  # for real storages that live, by their addresses: the fake one, and a weak reference
         self._schemas, self._call_index = {}, {}
 
     @classmethod
@@ -104,8 +112,11 @@ class Recorder(TorchDispatchMode):
     # Storages
 
     def id_of(self, tensor):
-        """The id of a fake tensor's storage, or None if it has never been seen."""
-        return self._ids.get(tensor.untyped_storage()._cdata)
+        """The id of a tensor's storage, or None if it has never been seen."""
+        address = tensor.untyped_storage()._cdata
+        if address in self._stand_ins and not isinstance(tensor, FakeTensor):
+            address = self._stand_ins[address][0]._cdata
+        return self._ids.get(address)
 
     def _died(self, address, number):
         if self._ids.get(address) == number:
@@ -141,12 +152,15 @@ class Recorder(TorchDispatchMode):
             return answers.scalar(args[0], self.notes)
         if func not in _LIFTS:
             args, kwargs = self._fake(args), self._fake(kwargs)
+        elif func is _LIFTS[0] and _is_mapped(args[0]):  # as torch.from_numpy() has it; what it holds is not asked for
+            return self._stand_in_for(args[0])
         given = []
         for position, argument in enumerate(args):
             _collect(argument, schema.writes[position] if position < len(schema.writes) else False, given)
         for name, argument in kwargs.items():
             _collect(argument, name in schema.named, given)
-        reads, writes = self._accesses(given, schema.blind)
+        table = _table_of_rows(func, args)
+        reads, writes = self._accesses([each for each in given if each[0] is not table], schema.blind)
         out = answers.call(func, args, kwargs, self.notes)
         answers.mark(func, out)
         results = []
@@ -155,19 +169,30 @@ class Recorder(TorchDispatchMode):
         return out
 
     def _fake(self, value):
-        """Tensors from elsewhere (NumPy, files) as fake ones, the same one every time, so that views share storage."""
+        """Tensors from elsewhere (NumPy, files, other threads) as fake ones."""
         if isinstance(value, torch.Tensor):
             if isinstance(value, FakeTensor) or type(value) not in (torch.Tensor, torch.nn.Parameter):
                 return value
-            fake = self.fake_mode.from_tensor(value)
-            if fake.untyped_storage()._cdata not in self._ids:
-                self.events.append((ALLOC, self._enter(fake.untyped_storage(), "input")))
-            return fake
+            return self._stand_in_for(value)
         if isinstance(value, (list, tuple)) and any(isinstance(each, torch.Tensor) for each in value):
             return type(value)(self._fake(each) for each in value)
         if isinstance(value, dict):
             return {name: self._fake(each) for name, each in value.items()}
         return value
+
+    def _stand_in_for(self, tensor):
+        """The fake one of a real tensor. All of one storage share one that lives as long: the weights of a mapped
+        checkpoint are the same tensors in every step."""
+        fake, real = self.fake_mode.from_tensor(tensor), tensor.untyped_storage()
+        storage, address = fake.untyped_storage(), real._cdata
+        if storage._cdata not in self._ids:
+            number = self._enter(storage, "input")
+            self.events.append((ALLOC, number))
+            if _is_mapped(tensor):
+                self.storages[number].file_address = real.data_ptr()
+        if address not in self._stand_ins:
+            self._stand_ins[address] = (storage, weakref.ref(real, lambda _: self._stand_ins.pop(address, None)))
+        return fake
 
     def _accesses(self, given, blind):
         """Ids that arguments read, and that they write."""
@@ -207,6 +232,28 @@ class Recorder(TorchDispatchMode):
             self.calls.append(_call(func, args, kwargs, out, (given, results),
                                     [self.storages[i].bytes for i in fresh], schema.blind))
         self.events.append(Launch(index, tuple(reads), (*writes, *fresh), torch._C._current_graph_task_id() != -1))
+
+
+def _table_of_rows(func, args):
+    """The table of which an operator looks up so few rows that these alone are fetched; None if it is no such."""
+    position = _LOOKUPS.get(func._schema.name)
+    if position is None or len(args) <= position or (position == 2 and args[1] != 0):
+        return None
+    table, indices = args[0], args[position]
+    if isinstance(indices, (list, tuple)):
+        indices = indices[0] if len(indices) == 1 else None
+    if not isinstance(indices, torch.Tensor) or indices.dtype not in (torch.int64, torch.int32):
+        return None
+    if not 1 <= indices.numel() <= _ROWS_MAX or table.dim() < 2:
+        return None
+    size = table.numel() * table.element_size()
+    return table if size and indices.numel() * max(_ROW_COST, size // table.shape[0]) <= size else None
+
+
+def _is_mapped(tensor):
+    """Whether a real tensor is a part of a mapped file, and large enough for `ebb run` to plan by it."""
+    real = tensor.untyped_storage()
+    return real.nbytes() >= _MAPPED_MIN and not isinstance(tensor, FakeTensor) and in_mapped_file(real.data_ptr())
 
 
 def _covers(tensor, storage):

@@ -38,6 +38,7 @@ _CLASSES = {
 _CLASS_OF = {name: kind for kind, names in _CLASSES.items() for name in names.split()}
 # Batched products with a matrix product inside, and the attention kernels made of them.
 _BATCHED = ("bmm", "baddbmm")
+THIN_ROWS = 32  # a product with so few is bounded by reading its matrix, and measured as such
 _ATTENTION = "_scaled_dot_product"
 
 
@@ -104,10 +105,20 @@ class Roofline:
         if flops:
             speed = self._speed(name, call)
             if speed:
-                return max(flops / speed, 0.5 * self._by_bytes("copy", call.bytes))
+                return max(flops / speed, self._thin(name, call) or 0.5 * self._by_bytes("copy", call.bytes))
         if call.func.namespace == "aten" or name in _CLASS_OF:
-            return self._by_bytes(_class_of(name, call), call.bytes)
+            kind = _class_of(name, call)
+            return self._by_bytes(kind, min(call.bytes, _gathered(call)) if kind == "gather" else call.bytes)
         return self._by_bytes("binary", call.bytes)
+
+    def _thin(self, name, call):
+        """Of a product with few rows, as one token has: what reading the matrix takes; 0 of all others."""
+        matrices = [each for each in call.args if isinstance(each, Tensor)][-2:]
+        kind = "thin_" + (str(matrices[0].dtype).removeprefix("torch.") if matrices else "")
+        thin = len(matrices) == 2 and all(len(each.shape) == 2 for each in matrices)
+        if name.startswith("convolution") or kind not in self.curves or not thin:
+            return 0.0
+        return self._by_bytes(kind, call.bytes) if matrices[0].shape[0] <= THIN_ROWS else 0.0
 
     def _by_bytes(self, kind, count):
         return count * _between(self.curves[kind], count)
@@ -191,6 +202,12 @@ def _class_of(name, call):
     if torch.Tag.nondeterministic_seeded in call.func.tags:
         return "random"
     return "unary" if len(tensors) <= 1 else "binary"
+
+
+def _gathered(call):
+    """What a lookup reads and writes: of its table only what it finds."""
+    found = call.out
+    return 2 * math.prod(found.shape) * found.dtype.itemsize if isinstance(found, Tensor) else call.bytes
 
 
 def _rows_stay(tensors):

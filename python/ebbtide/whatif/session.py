@@ -1,7 +1,8 @@
 """Session: the life of a program with fake tensors: where its steps begin and end, and how it is left.
 
 A step ends when the optimizer that was the first to step has stepped again, as the adapter counts steps. A program
-without an optimizer is inference: there a repetition ends with a call of the same outermost module without gradients.
+without an optimizer is inference: there a repetition ends with a call of the same outermost module without gradients,
+which is a token if a generate() calls it.
 After the last step that is wanted the process is left at once, before the program can go on to save or to evaluate.
 
 One session a process, on the thread that imported torch. Settings, from the environment: EBB_WHATIF names the folder
@@ -50,6 +51,7 @@ class Session:
         self.leader = None  # the optimizer, or the module of an inference, whose turns are steps
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
         self.model = ""
+        self.generates = False  # what is repeated are tokens
         self.ended = False
 
     def begin(self):
@@ -103,6 +105,7 @@ class Session:
         if not inference or (self.leader is not None and self.leader() is not module):
             return
         self.leader = weakref.ref(module)
+        self.generates = _within_generate()
         self._step_done()
 
     def _step_begins(self, *_):
@@ -166,6 +169,14 @@ class Session:
                 except Exception:
                     pass
             os._exit(code)
+
+
+def _within_generate():
+    """Whether a model is called by a generate(), as those of transformers have: each call then makes a token."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "generate":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _explain(kind, error, trace):

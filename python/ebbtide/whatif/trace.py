@@ -69,7 +69,7 @@ class _Writer:
         self.file, self.window = file, window
         self.declared = set()
         self.launches = 0
-        self.bytes = {}
+        self.bytes, self.mapped_bytes = {}, 0
 
     def line(self, **value):
         self.file.write(json.dumps(value, separators=(",", ":")) + "\n")
@@ -81,6 +81,9 @@ class _Writer:
         size, kind = self.window.storages[number].bytes, self.window.kind(number)
         self.bytes[kind] = self.bytes.get(kind, 0) + size
         more = {"persistent": True} if number in self.window.persistent else {}
+        if more and self.window.storages[number].file_address:
+            more["mapped"] = True
+            self.mapped_bytes += size
         self.line(tensor=number, bytes=size, kind=kind, **more)
 
     def allocate(self, number):
@@ -170,6 +173,12 @@ def _fresh_bytes(window):
     return mapped + high - low
 
 
+def _what(session):
+    if session.optimizers:
+        return "step"
+    return "program" if not session.boundaries else "token" if session.generates else "call"
+
+
 def write(session):
     """Writes trace.jsonl and returns the report."""
     recorder, window = session.recorder, Window(session)
@@ -186,7 +195,8 @@ def write(session):
         model = {"model": session.model} if session.model else {}
         writer.line(format="ebb-trace", version=1, **model, device=calibration.key(),
                     source="fake run, durations estimated")
-        for number in sorted(window.persistent):
+        # What is mapped, in the order of the file: neighbours share blocks.
+        for number in sorted(window.persistent, key=lambda each: (window.storages[each].file_address, each)):
             if window.storages[number].bytes > 0:
                 writer.declare(number)
         for number in range(len(window.storages)):
@@ -202,8 +212,8 @@ def write(session):
     kernels = sum(durations[event.call] for event in used)
     return {
         "seconds": round(faked, 3), "steady": window.steady, "steps": len(session.boundaries),
-        "what": "step" if session.optimizers else "call" if session.boundaries else "program",
-        "launches": writer.launches, "bytes": writer.bytes, "kernels_ns": kernels, "views_ns": overhead,
+        "what": _what(session), "launches": writer.launches, "bytes": writer.bytes,
+        "mapped_bytes": writer.mapped_bytes, "kernels_ns": kernels, "views_ns": overhead,
         "stock_ns": kernels + overhead + round(_fresh_bytes(window) * roofline.fault_ns_per_byte),
         "notes": session.notes.counts, "rss_peak_bytes": rss,
         "calibration": {"key": calibration.key(), "measured": measured.get("measured")},

@@ -30,7 +30,7 @@ CALIBRATION = {
     "overhead_ns": 2000.0, "fault_ns_per_byte": 0.3, "measured": "by hand"}
 KERNELS = ("fill copy strided transpose unary binary inplace update root math random normal dropout sum mean softmax "
            "safe_softmax softmax_backward layer_norm layer_norm_backward batch_norm batch_norm_backward pool gather "
-           "scatter optimizer").split()
+           "scatter optimizer thin_float32 thin_bfloat16").split()
 
 MODELS = {
     "mlp": """

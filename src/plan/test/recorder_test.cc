@@ -69,6 +69,21 @@ TEST_F(RecorderTest, TheIterationBeginsWhereNothingPassingLivesAcross) {
   EXPECT_EQ(trace.launches[0].ns, 100u);
 }
 
+// Parts of a file have lasting serials (plan/policy.h).
+TEST_F(RecorderTest, WhatIsMappedIsMarked) {
+  const std::uint64_t part = kLastingSerials + 3;
+  recorder_.mapped(part, 5000, {BlockIndex(40), 2});
+  for (int i = 0; i < 4; ++i) {
+    launch(kForward, {{weight_, false}});
+    recorder_.launched(kBackward, std::vector<Touch>{{part, 5000, {BlockIndex(40), 2}, false}});
+    recorder_.step();
+  }
+  const Trace trace = recorder_.trace();
+  EXPECT_EQ(check(trace), "");
+  ASSERT_EQ(trace.tensors.size(), 2u);
+  for (const Trace::Tensor& tensor : trace.tensors) EXPECT_EQ(tensor.mapped, tensor.bytes == 5000);
+}
+
 TEST_F(RecorderTest, ALaunchWritesWhatItAllocatesAndWhatItsSchemaSays) {
   for (int i = 0; i < 4; ++i) train();
   const Trace trace = recorder_.trace();

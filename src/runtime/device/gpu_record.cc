@@ -22,7 +22,7 @@ void GpuRuntime::tell_time() {
 void GpuRuntime::step() noexcept {
   if (in_child()) return;
   const Lock lock(mutex_);
-  stats_file_.end_step();
+  stats_file_.end_step(read_stats().fetched_bytes);
   ++steps_;
   core_.launches().step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.

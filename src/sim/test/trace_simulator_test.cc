@@ -82,6 +82,62 @@ TEST(TraceSimulator, AGuidedFirstIterationWaitsLess) {
   EXPECT_LE(guided.back().ns, alone.back().ns * 101 / 100);
 }
 
+// Beside a kernel flash has less; what nothing runs beside has all of it.
+TEST(TraceSimulator, FlashMayBeSlowerWhileKernelsRun) {
+  TraceSimulator::Options options = machine();
+  options.machine.host_bytes = 0;
+  const auto demanded = [&](double busy_bps) {
+    options.machine.busy_read_bps = busy_bps;
+    return run(round_robin(16, 16, false), "on_demand", options).back();
+  };
+  const auto ahead = [&](double busy_bps) {
+    options.machine.busy_read_bps = busy_bps;
+    return run(round_robin(16, 16, false), "foresight", options).back();
+  };
+  const double all = options.machine.flash_read_bps;
+  EXPECT_EQ(demanded(all / 4).ns, demanded(0).ns);
+  EXPECT_EQ(ahead(all).ns, ahead(0).ns);
+  EXPECT_GT(ahead(all / 4).ns, ahead(0).ns);
+}
+
+Trace mapped(Trace trace) {
+  for (Trace::Tensor& tensor : trace.tensors) tensor.mapped = tensor.persistent;
+  return trace;
+}
+
+// What a program makes has to be written once before it can leave; what it maps is in its file from the beginning.
+TEST(TraceSimulator, WhatIsMappedIsReadAndNeverWritten) {
+  const Trace trace = round_robin(12, 16, false);
+  auto options = machine();
+  options.machine.host_bytes = 0;
+  for (const std::string_view policy : {"foresight", "window", "on_demand"}) {
+    TraceSimulator made(trace, make_any_policy(policy), options);
+    static_cast<void>(made.run());
+    EXPECT_GT(made.core().engine().counters().evicted, 0u) << policy;
+    const auto iterations = run(mapped(trace), policy, options);
+    EXPECT_EQ(bytes(iterations[0], Lane::kFlashIn), 12 * 16 * kBlock) << policy;
+    for (const auto& iteration : iterations) EXPECT_EQ(bytes(iteration, Lane::kFlashOut), 0u) << policy;
+    EXPECT_GE(bytes(iterations[2], Lane::kFlashIn), (12 * 16 - kFrames) * kBlock) << policy;
+  }
+}
+
+// Its file stays as it is: what has been written to goes to flash, and comes back from there.
+TEST(TraceSimulator, WhatIsWrittenToLeavesItsFile) {
+  auto options = machine();
+  options.machine.host_bytes = 0;
+  const auto last = run(mapped(round_robin(12, 16, true)), "window", options).back();
+  EXPECT_GE(bytes(last, Lane::kFlashOut), (12 * 16 - kFrames) * kBlock);
+  EXPECT_GE(bytes(last, Lane::kFlashIn), (12 * 16 - kFrames) * kBlock);
+}
+
+// Small ones lie one behind the other in blocks, as the tensors of a checkpoint do.
+TEST(TraceSimulator, MappedTensorsShareBlocks) {
+  TraceBuilder builder;
+  for (std::uint32_t i = 0; i < 64; ++i) builder.tensor(kBlock / 64, true);
+  for (std::uint32_t i = 0; i < 64; ++i) builder.launch(kNs, {i}, {});
+  EXPECT_EQ(bytes(run(mapped(builder.take()), "window", machine()).front(), Lane::kFlashIn), kBlock);
+}
+
 TEST(TraceSimulator, WhatFitsTakesExactlyItsKernels) {
   const Trace trace = round_robin(6, 16, true);
   for (const std::string_view policy : all_policy_names()) {

@@ -47,7 +47,7 @@ TEST(Reader, ReadsEverythingThatTheFormatHas) {
   const Trace trace = read(
       "{\"format\":\"ebb-trace\",\"version\":1,\"model\":\"ViT\",\"batch\":8,\"source\":\"s\",\"device\":\"d\",\"x\":{}"
       "}\n"
-      "{\"tensor\":7,\"bytes\":98304000,\"kind\":\"weight\",\"persistent\":true}\n"
+      "{\"tensor\":7,\"bytes\":98304000,\"kind\":\"weight\",\"persistent\":true,\"mapped\":true}\n"
       "{\"tensor\":4294967295,\"bytes\":1}\n\n"
       "{\"alloc\":4294967295}\r\n"
       "{\"launch\":0,\"op\":\"conv\",\"ns\":5,\"reads\":[7,7],\"writes\":[4294967295]}\n"
@@ -60,6 +60,8 @@ TEST(Reader, ReadsEverythingThatTheFormatHas) {
   ASSERT_EQ(trace.tensors.size(), 2u);
   EXPECT_EQ(trace.tensors[0].kind, Trace::Kind::kWeight);
   EXPECT_TRUE(trace.tensors[0].persistent);
+  EXPECT_TRUE(trace.tensors[0].mapped);
+  EXPECT_FALSE(trace.tensors[1].mapped);
   EXPECT_EQ(trace.tensors[1].allocated_before, 0u);
   EXPECT_EQ(trace.tensors[1].freed_before, 2u);
   EXPECT_EQ(trace.tensors[1].kind, Trace::Kind::kOther);
@@ -97,6 +99,8 @@ TEST(Reader, SaysWhatIsWrongWithATensor) {
   EXPECT_EQ(after_header("{\"tensor\":1,\"bytes\":72057594037927936}"), "accepted");
   EXPECT_SAYS(after_header("{\"tensor\":1,\"bytes\":1,\"kind\":\"wieght\"}"), "must be one of weight, gradient");
   EXPECT_SAYS(after_header("{\"tensor\":1,\"bytes\":1,\"persistent\":1}"), "\"persistent\" must be true or false");
+  EXPECT_SAYS(after_header("{\"tensor\":1,\"bytes\":1,\"mapped\":\"a\"}"), "\"mapped\" must be true or false");
+  EXPECT_SAYS(after_header("{\"tensor\":1,\"bytes\":1,\"mapped\":true}"), "must be both");
   EXPECT_SAYS(after_header("{\"tensor\":1,\"tensor\":2,\"bytes\":1}"), "the key \"tensor\" is there twice");
   std::string much;
   for (int i = 100; i < 200; ++i) much += "{\"tensor\":" + std::to_string(i) + ",\"bytes\":72057594037927936}\n";

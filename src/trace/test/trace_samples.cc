@@ -38,6 +38,7 @@ std::vector<Trace::Tensor> random_tensors(Rng& rng, std::uint32_t launches) {
     tensor.id = sparse ? i * 107374182u + static_cast<std::uint32_t>(rng.below(100)) : i;
     tensor.kind = static_cast<Trace::Kind>(rng.below(kTraceKinds));
     tensor.persistent = rng.chance(1, 4);
+    tensor.mapped = tensor.persistent && rng.chance(1, 2);
     tensor.bytes = random_size(rng);
     if (tensor.persistent || !rng.chance(1, 3)) continue;
     const auto from = static_cast<std::uint32_t>(rng.below(launches + 1));
@@ -99,8 +100,8 @@ Trace random_trace(Rng& rng) {
 
 bool same(const Trace& left, const Trace& right) {
   const auto tensor = [](const Trace::Tensor& a, const Trace::Tensor& b) {
-    return a.id == b.id && a.kind == b.kind && a.persistent == b.persistent && a.bytes == b.bytes &&
-           a.allocated_before == b.allocated_before && a.freed_before == b.freed_before;
+    return a.id == b.id && a.kind == b.kind && a.persistent == b.persistent && a.mapped == b.mapped &&
+           a.bytes == b.bytes && a.allocated_before == b.allocated_before && a.freed_before == b.freed_before;
   };
   const auto launch = [](const Trace::Launch& a, const Trace::Launch& b) {
     return a.op == b.op && a.first_use == b.first_use && a.reads == b.reads && a.writes == b.writes && a.ns == b.ns;
