@@ -3,7 +3,7 @@
 
     bench/inference.py                     a half, a third, a quarter and an eighth of a checkpoint of 2.1 GiB
     bench/inference.py --shares 3 --rounds 5
-    bench/inference.py --llama PYTHON      llama.cpp too: a Python that has llama-cpp-python and gguf
+    bench/inference.py --llama PYTHON      llama.cpp instead: a Python that has llama-cpp-python and gguf
     bench/inference.py --lora              an adapter is trained on the checkpoint (peft)
     bench/inference.py --pipeline          images in place of text: three models of 1.99 GiB, at a third (diffusers)
 
@@ -80,14 +80,6 @@ class Generation:
         """The file that fio reads."""
         return self.model if self.model.is_file() else next(self.folder.glob("*.safetensors"))
 
-    def use_llama(self, python):
-        """From now on the program is llama.cpp, and the checkpoint a GGUF file."""
-        layers = QUICK_LAYERS if self.arguments.quick else LAYERS
-        file = self.folder / "model.gguf"
-        self.script = [python, HERE / "inference" / "llama.py"]
-        children.run([*self.script, "make", file, layers], env=self.environment, timeout=TIMEOUT_S).check()
-        self.model, self.size, self.name, self.kinds = file, file.stat().st_size, "llama.cpp", ("mapped", "Ebbtide")
-
     def turn(self, kind, budget=None):
         """One run of a contender: what the child printed, the cgroup's peak, and the summary of `ebb run`."""
         drop_from_cache(self.folder)
@@ -105,6 +97,21 @@ class Generation:
                 more = [budget] if kind == "Accelerate" else []
                 child = children.run([*words, *more], cgroup=group, **options).check()
             return child.records[-1], group.peak_bytes(), summary
+
+
+class Llama(Generation):
+    """The same by llama.cpp, from a GGUF file."""
+
+    name, kinds = "llama.cpp", ("mapped", "Ebbtide")
+
+    def make(self):
+        self.script = [self.arguments.llama, HERE / "inference" / "llama.py"]
+        self.model = self.folder / "model.gguf"
+        layers = QUICK_LAYERS if self.arguments.quick else LAYERS
+        self.folder.mkdir()
+        children.run([*self.script, "make", self.model, layers], env=self.environment, timeout=TIMEOUT_S).check()
+        self.size = self.model.stat().st_size
+        return self
 
 
 class Adapter(Generation):
@@ -226,13 +233,15 @@ def main():
                        help="images by diffusers in place of text")
     which.add_argument("--lora", dest="program", action="store_const", const=Adapter,
                        help="trains an adapter (peft) instead; tokens are steps")
-    which.add_argument("--llama", metavar="PYTHON", help="measures llama.cpp too, with this Python's llama_cpp")
+    which.add_argument("--llama", metavar="PYTHON", help="llama.cpp instead, with this Python's llama_cpp")
     parser.add_argument("--prompts", type=int, default=4, help="images a turn, of which the first does not count")
     parser.add_argument("--flash", help="directory for the checkpoint and for flash")
     parser.add_argument("--quick", action="store_true", help="a small model and one round, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
     parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
     arguments = parser.parse_args()
+    if arguments.llama:
+        arguments.program = Llama
     arguments.shares = arguments.shares or ("3" if arguments.program is Pipeline else "2,3,4,8")
     if not all(word.isdecimal() and int(word) > 0 for word in arguments.shares.split(",")):
         parser.error(f"--shares {arguments.shares}: numbers, as 2,3,4,8")
@@ -249,16 +258,13 @@ def main():
         fio.find()
         generation = arguments.program(arguments, folder).make()
         programs[generation.name] = measure(generation, arguments)
-        if arguments.llama:
-            generation.use_llama(arguments.llama)
-            programs[generation.name] = measure(generation, arguments)
     except (ChildError, OSError) as error:
         sys.exit(f"inference: {error}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     whole = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "programs": programs}
     if arguments.save:
-        kind = {Generation: "inference", Adapter: "adapter", Pipeline: "pipeline"}[arguments.program]
+        kind = {Generation: "inference", Llama: "llama", Adapter: "adapter", Pipeline: "pipeline"}[arguments.program]
         print(f"saved {save(whole, kind)}", file=sys.stderr)
     if arguments.json:
         print(json.dumps(whole, indent=1))

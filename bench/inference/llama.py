@@ -2,6 +2,9 @@
 
     llama.py make FILE LAYERS     the architecture of generate.py in f16, random weights, no vocabulary
     llama.py run FILE TOKENS      greedy generation; prints how long each token took
+
+Weights are used where they are mapped (`--no-repack`). By default llama.cpp copies them to memory of its own in
+another layout where the processor has one (AMX), and a model larger than memory dies as it is loaded.
 """
 
 import json
@@ -54,6 +57,15 @@ def make(path, layers):
 def run(path, tokens):
     import llama_cpp
     import numpy
+
+    defaults = llama_cpp.llama_cpp.llama_model_default_params
+
+    def mapped_only():
+        parameters = defaults()
+        parameters.use_extra_bufts = False
+        return parameters
+
+    llama_cpp.llama_cpp.llama_model_default_params = mapped_only
 
     started = time.perf_counter()
     model = llama_cpp.Llama(path, n_ctx=256, n_batch=64, use_mmap=True, verbose=False, logits_all=False)

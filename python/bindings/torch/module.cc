@@ -13,6 +13,7 @@
 
 #include "bindings/adoption.h"
 #include "bindings/torch/allocator.h"
+#include "bindings/torch/kernels.h"
 #include "bindings/torch/observer.h"
 #include "bindings/torch_device/allocations.h"
 #include "bindings/torch_device/device_observer.h"
@@ -102,6 +103,11 @@ PYBIND11_MODULE(_C, m) {
   m.def("record_stream_address", [] { return reinterpret_cast<std::uintptr_t>(&ebb_device_record_stream); });
   m.def("begin_launch", &begin_launch, py::call_guard<py::gil_scoped_release>());
   m.def("end_launch", &end_launch, py::call_guard<py::gil_scoped_release>());
+  m.def("kernel_op", [](const std::string& name) { return kernel_op(runtime(), name); });
+  m.def("begin_kernel", [](std::uint64_t op, const py::tuple& arguments, std::uint64_t written) {
+    return g_enabled ? begin_kernel(runtime(), op, arguments, written) : 0;
+  });
+  m.def("end_kernel", [](std::uint64_t ticket) { runtime().retire(ticket); });
   m.def("disable", &disable);
   m.def("enabled", [] { return g_enabled; });
   m.def("opened", [] { return g_runtime != nullptr; });

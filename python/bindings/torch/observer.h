@@ -2,7 +2,7 @@
 // space, and when it is over. Forward, backward and optimizer alike; nothing in the model knows of it.
 //
 // Runs on whichever thread runs the operator. Never throws, because PyTorch would swallow it. What is not announced
-// (a NumPy view, a compiled kernel) faults instead.
+// (a NumPy view) faults instead; kernels of torch.compile have kernels.h.
 #pragma once
 
 #include "ebb/runtime.h"

@@ -19,6 +19,8 @@ from . import extension
 
 _C = extension.load()
 
+from . import compiled  # noqa: E402
+
 _options: dict | None = None
 _step_hook = None
 
@@ -42,6 +44,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
         device.start(options, device_type)
     else:
         _C.enable(options)
+        compiled.start()
     if _step_hook is None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 

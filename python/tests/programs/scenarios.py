@@ -162,6 +162,23 @@ def compiled():
     return hash_tensors(tensors)
 
 
+def compiled_training():
+    """A model larger than the budget, compiled forwards and backwards: its kernels are no operators."""
+    torch.manual_seed(0)
+    layers = ((torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 256), torch.nn.LayerNorm(256))
+              for _ in range(6))
+    model = torch.nn.Sequential(*(torch.nn.Sequential(*layer) for layer in layers))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    step, data, losses = torch.compile(model), torch.randn(512, 256), []
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = step(data).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss_bits(loss))
+    return [losses, hash_tensors(model.state_dict().values())]
+
+
 def inference():
     """A model larger than the budget serving requests, without gradients."""
     torch.manual_seed(0)
