@@ -182,6 +182,12 @@ std::string flash_directory(const Variables& variables) {
   return options.flash;
 }
 
+// As it was measured; 0: not known.
+double read_bps_of(const std::string& directory) {
+  const auto speeds = known_flash(directory);
+  return speeds ? speeds->disk.read : 0;
+}
+
 RunAccount make_account(const RunArguments& arguments, const Variables& variables, const ChildOutcome& outcome,
                         const std::string& stats_path, const std::string& claim_path) {
   RunAccount account;
@@ -195,7 +201,7 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.stats.budget_bytes = parse_size(variables.front().second);
   account.on_device = variables.front().first == kDeviceMemory;
   account.disk = flash_directory(variables);
-  if (const auto disk = known_flash(account.disk)) account.disk_read_bps = disk->disk.read;
+  account.disk_read_bps = read_bps_of(account.disk);
   account.ranks = read_ranks(stats_path);
   if (const auto reading = read_job(stats_path, true)) {
     account.managed = true;
@@ -234,8 +240,7 @@ ChildOutcome run_observed(const RunArguments& arguments, const Variables& variab
   std::optional<StatusLine> status;
   if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) {
     StatusContext context{variables.front().first == kDeviceMemory, 0};
-    const auto disk = known_flash(flash_directory(variables));
-    if (disk && !context.on_device) context.disk_read_bps = disk->disk.read;
+    if (!context.on_device) context.disk_read_bps = read_bps_of(flash_directory(variables));
     status.emplace(STDERR_FILENO, stats_path, context);
   }
   return run_child(arguments.command, environment_with(variables), status ? &*status : nullptr);

@@ -40,8 +40,7 @@ std::vector<std::uint32_t> EarlierRun::places_of(std::uint64_t op, std::span<con
   std::vector<std::uint32_t> places;
   for (auto [each, end] = by_op_.equal_range(op); each != end; ++each) {
     const FilePass::Use& use = pass_->uses[pass_->launches[each->second].first_use];
-    const MappedFiles::PartInFile wanted{use.file, use.offset, use.bytes};
-    const bool used = std::ranges::any_of(touches, [&](const Touch& touch) { return files_.is_part(touch, wanted); });
+    const bool used = std::ranges::any_of(touches, [&](const Touch& touch) { return files_.is_part(touch, use); });
     if (used) places.push_back(each->second);
   }
   return places;
@@ -60,7 +59,7 @@ std::optional<Recording> EarlierRun::resolve(std::uint32_t first) {
     places.clear();
     first_blocks.clear();
     for (const FilePass::Use& use : std::span(pass_->uses).subspan(launch.first_use, launch.uses)) {
-      const std::uint64_t offset = files_.find({use.file, use.offset, use.bytes});
+      const std::uint64_t offset = files_.find(use);
       if (offset == MappedFiles::kNowhere) return std::nullopt;
       const MappedFiles::Part& part = *files_.part_of(offset, use.bytes);
       if (part.bytes != use.bytes) return std::nullopt;
@@ -86,7 +85,7 @@ FilePass EarlierRun::describe(const Recording& iteration) const {
     for (const Recording::Use& use : iteration.uses(event)) {
       const auto part = parts.find(iteration.reference(use.reference).serial);
       if (part == parts.end()) continue;
-      pass.uses.push_back({part->second.file, part->second.offset, part->second.bytes, use.first_block, use.blocks});
+      pass.uses.push_back({part->second, use.first_block, use.blocks});
     }
     const auto uses = static_cast<std::uint32_t>(pass.uses.size()) - first;
     if (uses > 0) {

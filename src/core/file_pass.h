@@ -9,15 +9,20 @@
 
 namespace ebb {
 
+// A tensor in a file.
+struct FilePart {
+  std::int32_t file = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const FilePart&) const = default;
+};
+
 struct FilePass {
   static constexpr std::size_t kLaunchesMax = 1u << 16;
   static constexpr std::size_t kUsesMax = 1u << 18;
 
-  // Some blocks of a tensor in a file.
-  struct Use {
-    std::int32_t file = 0;
-    std::uint64_t offset = 0;  // of the tensor in the file
-    std::uint64_t bytes = 0;
+  // Some blocks of one.
+  struct Use : FilePart {
     std::uint32_t first_block = 0;  // of those that it lies in
     std::uint32_t blocks = 0;
     bool operator==(const Use&) const = default;

@@ -94,8 +94,8 @@ bool MappedFiles::renew(BlockIndex block) {
   return !place.valid() || state_.engine.renew(block, place);
 }
 
-std::map<std::uint64_t, MappedFiles::PartInFile> MappedFiles::parts_in_files() const {
-  std::map<std::uint64_t, PartInFile> parts;
+std::map<std::uint64_t, FilePart> MappedFiles::parts_in_files() const {
+  std::map<std::uint64_t, FilePart> parts;
   for (const auto& [first, mapping] : mappings_) {
     for (const auto& [place, part] : mapping.parts) {
       parts[part.serial] = {mapping.file, mapping.offset + (place.first - first), place.second};
@@ -104,7 +104,7 @@ std::map<std::uint64_t, MappedFiles::PartInFile> MappedFiles::parts_in_files() c
   return parts;
 }
 
-bool MappedFiles::is_part(const Touch& touch, const PartInFile& part) const {
+bool MappedFiles::is_part(const Touch& touch, const FilePart& part) const {
   const Mapping* const mapping = mapping_at(touch.blocks.first.value() * state_.config.block_bytes);
   if (mapping == nullptr || mapping->file != part.file || part.offset < mapping->offset) return false;
   const std::uint64_t first = mapping->blocks.first.value() * state_.config.block_bytes;
@@ -112,7 +112,7 @@ bool MappedFiles::is_part(const Touch& touch, const PartInFile& part) const {
   return found != mapping->parts.end() && found->second.serial == touch.allocation;
 }
 
-std::uint64_t MappedFiles::find(const PartInFile& part) const {
+std::uint64_t MappedFiles::find(const FilePart& part) const {
   const Mapping* best = nullptr;
   std::uint64_t found = kNowhere;
   for (const auto& [first, mapping] : mappings_) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/budget.h"
+#include "core/file_pass.h"
 #include "core/state.h"
 #include "ebb/status.h"
 #include "port/file_place.h"
@@ -51,19 +52,13 @@ class MappedFiles {
   const Part* part_of(std::uint64_t offset, std::uint64_t bytes);
 
   // Where each part lies in its file, by serial number.
-  struct PartInFile {
-    std::int32_t file = FilePlace::kNoFile;
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-    bool operator==(const PartInFile&) const = default;
-  };
-  std::map<std::uint64_t, PartInFile> parts_in_files() const;
+  std::map<std::uint64_t, FilePart> parts_in_files() const;
   // Whether what a launch touches is this part.
-  bool is_part(const Touch& touch, const PartInFile& part) const;
+  bool is_part(const Touch& touch, const FilePart& part) const;
   // Where these bytes of a file are mapped, as an offset in the space: where launches have used some of it, or else
   // where it was mapped last. kNowhere.
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
-  std::uint64_t find(const PartInFile& part) const;
+  std::uint64_t find(const FilePart& part) const;
 
  private:
   struct Mapping {

@@ -16,7 +16,9 @@ constexpr std::uint64_t kIterationsTelling = 4;
 void ManagedRuntime::recall(std::int32_t file) {
   if (!passes_.enabled() || core_.launches().iterations() > 0) return;
   const std::string identity = files_->identity(file);
-  file_identities_[identity] = file;
+  const auto [known, added] = file_identities_.emplace(identity, file);
+  if (!added && known->second == file) return;  // mapped once more
+  known->second = file;
   if (!recalled_) recalled_ = passes_.load(identity);
   if (!recalled_ || recalled_->block_bytes != core_.block_bytes()) return;
   FilePass pass = recalled_->pass;

@@ -16,10 +16,15 @@ std::uint64_t kernel_op(Runtime& runtime, const std::string& name) {
 std::uint64_t begin_kernel(Runtime& runtime, std::uint64_t op, const pybind11::tuple& arguments,
                            std::uint64_t written) {
   Accesses accesses;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const pybind11::handle argument = arguments[i];
-    if (!THPVariable_Check(argument.ptr())) continue;
-    add_tensor(runtime, c10::DeviceType::CPU, THPVariable_Unpack(argument.ptr()), 0, is_written(written, i), accesses);
+  try {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const pybind11::handle argument = arguments[i];
+      if (!THPVariable_Check(argument.ptr())) continue;
+      const at::Tensor& tensor = THPVariable_Unpack(argument.ptr());
+      add_tensor(runtime, c10::DeviceType::CPU, tensor, 0, is_written(written, i), accesses);
+    }
+  } catch (...) {
+    return 0;  // an exotic tensor: let it fault
   }
   if (accesses.empty()) return 0;
   const pybind11::gil_scoped_release release;

@@ -122,7 +122,7 @@ class FuzzLaunches : FuzzPart {
       const FilePlace place = driver_.core().files().place_of(blocks.first);
       const auto more = static_cast<std::uint32_t>(rng_.chance(1, 4) ? rng_.below(9) : 0);
       pass.launches.push_back({rng_.below(8), rng_.below(1000), static_cast<std::uint32_t>(pass.uses.size()), 1});
-      pass.uses.push_back({place.file, place.offset, each.bytes, more, blocks.count});
+      pass.uses.push_back({{place.file, place.offset, each.bytes}, more, blocks.count});
     }
     history_.add("foretell(%zu launches)", pass.launches.size());
     driver_.core().launches().earlier_run().expect(std::move(pass));

@@ -50,7 +50,6 @@ class Program {
   std::uint64_t ahead() { return driver_.core().engine().counters().prefetched; }
   std::uint64_t iterations() { return driver_.core().launches().iterations(); }
   SimDriver& driver() { return driver_; }
-  std::uint64_t first() const { return first_; }
 
  private:
   static SimDriver::Config config(std::uint32_t frames) {

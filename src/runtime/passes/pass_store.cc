@@ -60,9 +60,9 @@ StoredPass parse(const std::string& text) {
     for (const Json& use : launch.at("uses")) {
       const auto file = use.at(0).get<std::uint32_t>();
       if (file >= stored.files.size()) throw std::out_of_range("file");
-      pass.uses.push_back({static_cast<std::int32_t>(file), use.at(1).get<std::uint64_t>(),
-                           use.at(2).get<std::uint64_t>(), use.at(3).get<std::uint32_t>(),
-                           use.at(4).get<std::uint32_t>()});
+      const FilePart part{static_cast<std::int32_t>(file), use.at(1).get<std::uint64_t>(),
+                          use.at(2).get<std::uint64_t>()};
+      pass.uses.push_back({part, use.at(3).get<std::uint32_t>(), use.at(4).get<std::uint32_t>()});
     }
     const auto uses = static_cast<std::uint32_t>(pass.uses.size()) - first;
     if (uses == 0) throw std::out_of_range("uses");

@@ -26,8 +26,8 @@ class PassStoreTest : public testing::Test {
     StoredPass stored{4096, {"one", "two"}, {}};
     for (std::uint32_t i = 0; i < launches; ++i) {
       const auto first = static_cast<std::uint32_t>(stored.pass.uses.size());
-      stored.pass.uses.push_back({0, i * 4096, 10000, 0, 1});
-      stored.pass.uses.push_back({1, i * 8192, 9000, 1, 2});
+      stored.pass.uses.push_back({{0, i * 4096, 10000}, 0, 1});
+      stored.pass.uses.push_back({{1, i * 8192, 9000}, 1, 2});
       stored.pass.launches.push_back({~std::uint64_t{0} - i, 5000, first, 2});
     }
     return stored;
