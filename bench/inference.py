@@ -20,13 +20,11 @@ the second on. Each step must read what of the denoiser exceeds the budget, and 
 """
 
 import argparse
-import datetime
 import importlib.util
 import json
 import os
 import pathlib
 import shutil
-import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -35,8 +33,8 @@ sys.path.insert(0, str(HERE / "training"))
 import children  # noqa: E402
 import fio  # noqa: E402
 from children import ChildError, MemoryCgroup, flash_directory, format_size  # noqa: E402
-from machine import describe_machine  # noqa: E402
-from output import print_table, progress_line, save  # noqa: E402
+from output import print_table, progress_line, save, sitting  # noqa: E402
+from reports.inference import table  # noqa: E402
 
 MIB = 2**20
 RESULTS = ("tokens", "logits", "images", "losses", "adapter")  # of a child, where it has them
@@ -182,7 +180,7 @@ def measure(generation, arguments):
                 try:
                     record, peak, summary = generation.turn(kind, share["budget"])
                 except ChildError as error:
-                    print(f"{kind} at 1/{share['share']}: {str(error).splitlines()[0]}", file=sys.stderr)
+                    print(f"{kind} at 1/{share['share']}: {error.reason()}", file=sys.stderr)
                     continue
                 same = all(record.get(what) == expected.get(what) for what in RESULTS)
                 share[kind].append({"seconds": record["seconds"], "load": record["load"], "peak": peak, "same": same})
@@ -190,37 +188,6 @@ def measure(generation, arguments):
                     share[kind][-1] |= {"rewritten": summary["rewritten_bytes"], "disk": [*disk, read_by_fio(shard)]}
     progress("")
     return results
-
-
-def steady(turns, warm_up):
-    return statistics.median(seconds for turn in turns for seconds in turn[warm_up:])
-
-
-def share_of_bound(turn, alone, must_read, warm_up):
-    """What a token must take, by what it took."""
-    return max(alone, must_read / statistics.mean(turn["disk"])) / steady([turn["seconds"]], warm_up)
-
-
-def table(results):
-    warm_up = results["warm_up"]
-    alone = steady(results["all"], warm_up)
-    others = [kind for kind in results["kinds"] if kind != "Ebbtide"]
-    rows = [["memory", "all", *others, "Ebbtide", *(f"x {kind}" for kind in others),
-             results["first_counted"], "of the bound", "weights written", results["made"]]]
-    for share in results["shares"]:
-        seconds = {kind: steady([turn["seconds"] for turn in share[kind]], warm_up)
-                   for kind in results["kinds"] if share[kind]}
-        mine = seconds["Ebbtide"]
-        first = statistics.median(turn["seconds"][warm_up] for turn in share["Ebbtide"])
-        bounds = [share_of_bound(turn, alone, share["must_read"], warm_up) for turn in share["Ebbtide"]]
-        rows.append([f"1/{share['share']}", f"{alone:.2f} s",
-                     *(f"{seconds[kind]:.2f} s" if kind in seconds else "failed" for kind in others),
-                     f"{mine:.2f} s",
-                     *(f"{seconds[kind] / mine:.1f}" if kind in seconds else "-" for kind in others), f"{first:.2f} s",
-                     f"{statistics.median(bounds):.0%}",
-                     format_size(sum(turn["rewritten"] for turn in share["Ebbtide"])),
-                     "equal" if all(turn["same"] for turn in share["Ebbtide"]) else "NOT equal"])
-    return rows
 
 
 def main():
@@ -262,7 +229,7 @@ def main():
         sys.exit(f"inference: {error}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    whole = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "programs": programs}
+    whole = {**sitting(), "quick": arguments.quick, "programs": programs}
     if arguments.save:
         kind = {Generation: "inference", Llama: "llama", Adapter: "adapter", Pipeline: "pipeline"}[arguments.program]
         print(f"saved {save(whole, kind)}", file=sys.stderr)

@@ -24,6 +24,10 @@ ADAPTER = REPOSITORY / "python"
 class ChildError(RuntimeError):
     """A child that failed or took too long; the message holds the end of what it wrote."""
 
+    def reason(self):
+        """The last line, in which programs say what went wrong."""
+        return str(self).strip().splitlines()[-1].strip()
+
 
 @dataclasses.dataclass
 class Child:
