@@ -32,17 +32,6 @@ TABLES = {
     "llama": ("llama", "inference", "document"),
     "pipeline": ("pipeline", "inference", "document"),
     "adapter": ("adapter", "inference", "document"),
-    "streams": ("streams", "streams", "document"),
-    "flash": ("flash", "streams", "document_flash"),
-    "arrays": ("arrays", "arrays", "document"),
-    "arrays-combined": ("arrays", "arrays", "document_combination"),
-    "allocators": ("allocators", "allocators", "document"),
-    "mirror": ("mirror", "devices", "document"),
-    "opencl": ("opencl", "devices", "document"),
-    "prediction": ("prediction", "prediction", "document"),
-    "g10": ("g10", "g10", "document"),
-    "g10-distribution": ("g10", "g10", "document_distribution"),
-    "g10-batches": ("g10", "g10", "document_batches"),
 }
 MARKED = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 DATED = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"

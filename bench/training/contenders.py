@@ -1,25 +1,43 @@
-"""Contenders: the ways of running one training script that the benchmark compares, and what it makes of their output.
+"""Contenders: the ways of running one training script that the benchmark compares, and the rounds that they run in.
 
-A contender is a function that runs the script once and returns (Child, summary or None). Rounds, medians and tables
-are here; options and printing are bench/run.py's. Standard library only, so the benchmark itself stays small.
+A contender is a label, what part of the peak it may use (None: all), and a function that runs the script once and
+returns (Child, summary or None). Those with the same part run in cgroups of the same limit. Printing is bench/run.py's,
+tables are reports/training.py's. Standard library only, so the benchmark itself stays small.
 """
 
 import contextlib
+import dataclasses
 import pathlib
 import statistics
 import sys
 import tempfile
+import typing
 
 import children
+import possible
+import stock
 from children import ChildError, MemoryCgroup, format_size
-from swap_file import SwapFile
+from machine import drop_caches
+from swap_file import SwapFile, ZramSwap
 
 WARM_UP_STEPS = 2
 TIMEOUT_S = 3600
 BLOCK_BYTES = 2**21
 BLOCKS_MIN = 16  # fewer than the runtime accepts would be no measurement
+BUFFERS_BYTES = 256 * 2**20  # what libraries take for themselves, beside what the process holds before the model
+RECORD_STEPS = 4
+VARYING = ("lengths", "experts", "phases")  # as in models.py: their iterations are not alike
+VARYING_STEPS, VARYING_WARM_UP = 24, 6
+SWAP_STEPS = 4  # a turn of those that page, as these take minutes
 HERE = pathlib.Path(__file__).resolve().parent
-SWAP_NOT_ASKED = "kernel swap: not measured (needs --with-swap and root)"
+
+
+@dataclasses.dataclass
+class Contender:
+    label: str
+    share: typing.Optional[int]  # 3: a third of the peak
+    run: typing.Callable  # of steps and a cgroup
+    steps: int
 
 
 def script_of(name, steps, quick):
@@ -33,136 +51,191 @@ def _available_bytes():
     return 0
 
 
-def _stock(script, cgroup=None):
-    return children.run(script, env=children.environment(), timeout=TIMEOUT_S, cgroup=cgroup).check(), None
-
-
-def _ebbtide(script, memory, flash, guide=None):
-    child, summary = children.ebb_run(script, memory=memory, flash=flash, guide=guide, env=children.environment(),
-                                      timeout=TIMEOUT_S)
-    return child, summary
-
-
 def memory_for_all():
     """A budget in which everything that this machine could hold fits."""
     return int(_available_bytes() * 0.9)
 
 
-def peak_bytes(name, arguments):
-    """The most bytes of tensors the model has at once: two steps under `ebb run` with room for everything."""
-    _, summary = _ebbtide(script_of(name, 2, arguments.quick), memory_for_all(), arguments.flash)
+def budget_of(peak, share):
+    """A part of the peak, in blocks."""
+    return max(int(peak / share) // BLOCK_BYTES, BLOCKS_MIN) * BLOCK_BYTES
+
+
+def peak_bytes(name, arguments, record=None, steps=2):
+    """The most bytes of tensors the model has at once: some steps under `ebb run` with room for everything."""
+    _, summary = children.ebb_run(script_of(name, steps, arguments.quick), memory=memory_for_all(), record=record,
+                                  flash=arguments.flash, env=children.environment(), timeout=TIMEOUT_S)
     return summary["peak_live_bytes"] + summary["small_bytes"]
 
 
-def training(name, arguments, progress):
-    """Runs every contender for `rounds` rounds; returns the raw results and what the table needs."""
-    progress(f"{name}: measuring the peak")
-    peak = peak_bytes(name, arguments)
-    budget = max(int(peak * arguments.share) // BLOCK_BYTES, BLOCKS_MIN) * BLOCK_BYTES
-    script = script_of(name, arguments.steps, arguments.quick)
-    runs = {
-        "stock, unlimited": lambda: _stock(script),
-        f"ebb run, {arguments.share:.0%} of the peak": lambda: _ebbtide(script, budget, arguments.flash),
-        "ebb run, everything fits": lambda: _ebbtide(script, 2 * peak, arguments.flash),
-    }
-    result = {"model": name, "peak_bytes": peak, "budget_bytes": budget, "notes": [], "contenders": {}}
-    with contextlib.ExitStack() as stack:
-        if arguments.with_guide:
-            guide = stack.enter_context(tempfile.TemporaryDirectory(prefix="ebb-guide-")) + "/guide.jsonl.gz"
-            label = f"ebb run --guide, {arguments.share:.0%} of the peak"
-            runs[label] = lambda: _ebbtide(script, budget, arguments.flash, guide)
-        if arguments.with_swap:
-            baseline, _ = _stock(script_of(name, 1, arguments.quick))
-            limit = budget + baseline.find("baseline_rss_bytes")
-            stack.enter_context(SwapFile(arguments.flash, 2 * peak))
-            cgroup = stack.enter_context(MemoryCgroup(limit, swap_bytes=None))
-            runs["stock on kernel swap"] = lambda: _stock(script, cgroup)
-            result["swap_limit_bytes"] = limit
-            result["notes"].append(f"kernel swap: a cgroup of {format_size(limit)}, the budget and what the process "
-                                   "holds before it makes the model")
-        else:
-            result["notes"].append(SWAP_NOT_ASKED)
-        _rounds(result, runs, arguments, progress)
-    bits = {tuple(turn["bits"]) for turns in result["contenders"].values() for turn in turns}
-    result["losses_equal"] = len(bits) == 1
-    verdict = "equal bit for bit" if result["losses_equal"] else "NOT equal"
-    result["notes"].append(f"the losses of all contenders and rounds are {verdict}")
-    return result
+def why_no_cgroup():
+    """None where this process may make memory cgroups."""
+    try:
+        with MemoryCgroup(2**30):
+            return None
+    except ChildError as error:
+        return str(error)
 
 
-def _rounds(result, runs, arguments, progress):
-    result["contenders"] = {label: [] for label in runs}
-    for turn in range(arguments.rounds):
-        for label, run in runs.items():
-            progress(f"{result['model']}: round {turn + 1} of {arguments.rounds}, {label}")
-            child, summary = run()
-            record = {"seconds": child.all("seconds"), "bits": child.all("bits"),
-                      "process_peak_bytes": child.find("peak_rss_bytes")}
-            if summary:
-                record["stats"] = {key: value for key, value in summary.items()
-                                   if isinstance(value, (int, float)) and not isinstance(value, bool)}
-                record["description"] = summary.get("description", "")
-            result["contenders"][label].append(record)
-            result.setdefault("threads", child.find("threads"))
-            result.setdefault("torch", child.find("torch"))
+class Sitting:
+    """All rounds of one model."""
+
+    def __init__(self, name, arguments, progress):
+        self.name, self.arguments, self.progress = name, arguments, progress
+        self.varies = name in VARYING
+        self.steps = max(arguments.steps, VARYING_STEPS) if self.varies and not arguments.quick else arguments.steps
+        self.warm_up = VARYING_WARM_UP if self.steps >= VARYING_STEPS else WARM_UP_STEPS
+        self.result = {"model": name, "steps": self.steps, "warm_up": self.warm_up, "varies": self.varies, "notes": []}
+
+    def script(self, steps):
+        return script_of(self.name, steps, self.arguments.quick)
+
+    def note(self, text):
+        if text not in self.result["notes"]:
+            self.result["notes"].append(text)
+
+    def measure(self):
+        with tempfile.TemporaryDirectory(prefix="ebb-bench-") as folder:
+            trace = f"{folder}/trace.jsonl"
+            self.progress(f"{self.name}: measuring the peak")
+            self.peak = peak_bytes(self.name, self.arguments, trace, RECORD_STEPS)
+            disks = [possible.calibrate(self.arguments.flash)]
+            base = stock.run(self.script(1), {}).find("baseline_rss_bytes") + BUFFERS_BYTES
+            self.result |= {"peak_bytes": self.peak, "base_bytes": base, "shares": {
+                str(share): {"budget_bytes": budget_of(self.peak, share),
+                             "cgroup_bytes": budget_of(self.peak, share) + base} for share in self.arguments.shares}}
+            found = self.contenders(folder)
+            self.rounds(found)
+            if not self.arguments.quick:
+                disks.append(possible.calibrate(self.arguments.flash))
+            self.result["disks"] = disks
+            for point in self.result["shares"].values():
+                point["bound"] = {"seconds": None, "kind": possible.NONE} if self.varies else possible.bound(
+                    trace, point["budget_bytes"], possible.fastest(disks))
+        bits = {tuple(turn["bits"][:SWAP_STEPS]) for turns in self.result["contenders"].values() for turn in turns}
+        whole = {tuple(turn["bits"]) for turns in self.result["contenders"].values() for turn in turns
+                 if len(turn["bits"]) == self.steps}
+        self.result["losses_equal"] = len(bits) == 1 and len(whole) == 1
+        verdict = "equal bit for bit" if self.result["losses_equal"] else "NOT equal"
+        self.note(f"the losses of all contenders and rounds are {verdict}")
+        return self.result
+
+    def contenders(self, folder):
+        """In the order of their turns."""
+        name, variables, self.result["tuned"] = stock.calibrate(
+            self.script, lambda text: self.progress(f"{self.name}: {text}"))
+        self.result["notes"] += self.result["tuned"]["notes"]
+        found = [self._stock("stock, as it comes", {}), self._stock(f"stock, tuned: {name}", variables),
+                 self._ebb("ebb run, room for all", None)]
+        found += [self._ebb(f"ebb run, 1/{share}", share) for share in self.arguments.shares]
+        middle = 3 if 3 in self.arguments.shares else self.arguments.shares[0]
+        if self.varies:
+            found.append(self._ebb(f"ebb run --policy window, 1/{middle}", middle, policy="window"))
+        if self.arguments.with_guide:
+            found.append(self._ebb(f"ebb run --guide, 1/{middle}", middle, guide=f"{folder}/guide.jsonl.gz"))
+        if self.arguments.with_swap and not self.varies:
+            found += self._swaps(variables, middle)
+        if any(each.share for each in found) and (why := why_no_cgroup()):
+            self.note(f"none runs in a memory cgroup: {why}")
+            found = [dataclasses.replace(each, run=_without_cgroup(each.run)) for each in found]
+        return found
+
+    def _stock(self, label, variables):
+        return Contender(label, None, lambda steps, cgroup: (stock.run(self.script(steps), variables, cgroup), None),
+                         self.steps)
+
+    def _ebb(self, label, share, **options):
+        memory = budget_of(self.peak, share or 1 / 2)
+
+        def run(steps, cgroup):
+            return children.ebb_run(self.script(steps), memory=memory, flash=self.arguments.flash, cgroup=cgroup,
+                                    env=children.environment(), timeout=TIMEOUT_S, **options)
+
+        return Contender(label, share, run, self.steps)
+
+    def _swaps(self, variables, share):
+        """Tuned stock in the same cgroup, with a swap file and with zram; what cannot be had is noted."""
+        found = []
+        if why := why_no_cgroup():
+            self.note(f"kernel swap: not measured ({why})")
+            return found
+        for label, kind in (("kernel swap", SwapFile), ("zram", ZramSwap)):
+            try:
+                with kind(self.arguments.flash, 2**26):
+                    pass
+            except ChildError as error:
+                self.note(f"{label}: not measured ({error})")
+                continue
+
+            def run(steps, cgroup, kind=kind):
+                with kind(self.arguments.flash, 2 * self.peak):
+                    return stock.run(self.script(steps), variables, cgroup), None
+
+            found.append(Contender(f"stock on {label}, 1/{share}", share, run, min(self.steps, SWAP_STEPS)))
+        return found
+
+    def rounds(self, found):
+        """A B C A B C …: what a machine does in an hour, it does to all of them."""
+        self.result["contenders"] = {each.label: [] for each in found}
+        for turn in range(self.arguments.rounds):
+            for each in found:
+                self.progress(f"{self.name}: round {turn + 1} of {self.arguments.rounds}, {each.label}")
+                if not self.arguments.quick and not drop_caches():
+                    self.note("caches are not dropped before a turn: that needs root")
+                self.turn(each)
+
+    def turn(self, each):
+        limit = self.result["shares"][str(each.share)]["cgroup_bytes"] if each.share else None
+        pages = each.label.startswith("stock on ")
+        record = {}
+        try:
+            with contextlib.ExitStack() as stack:
+                cgroup = None
+                if limit and not getattr(each.run, "without_cgroup", False):
+                    cgroup = stack.enter_context(MemoryCgroup(limit, swap_bytes=None if pages else 0))
+                child, summary = each.run(each.steps, cgroup)
+                record["cgroup_peak_bytes"] = cgroup.peak_bytes() if cgroup else None
+        except ChildError as error:
+            self.note(f"{each.label} failed in {format_size(limit) if limit else 'all memory'}: {error.reason()}"[:400])
+            return
+        record |= {"seconds": child.all("seconds"), "bits": child.all("bits"),
+                   "process_peak_bytes": child.find("peak_rss_bytes")}
+        if summary:
+            record["stats"] = {key: value for key, value in summary.items()
+                               if isinstance(value, (int, float)) and not isinstance(value, bool)}
+            record["description"] = summary.get("description", "")
+        self.result["contenders"][each.label].append(record)
+        self.result.setdefault("threads", child.find("threads"))
+        self.result.setdefault("torch", child.find("torch"))
 
 
-def counted_seconds(turns):
-    return [second for turn in turns for second in turn["seconds"][WARM_UP_STEPS:]]
+def _without_cgroup(run):
+    def alone(steps, _):
+        return run(steps, None)
+
+    alone.without_cgroup = True
+    return alone
 
 
-def _gib(count):
-    return f"{count / 2**30:.2f}"
-
-
-def training_title(result):
-    return (f"{result['model']}: {format_size(result['peak_bytes'])} of tensors at the peak; "
-            f"torch {result['torch']}, {result['threads']} threads")
-
-
-def training_table(result):
-    stock = statistics.median(counted_seconds(next(iter(result["contenders"].values()))))
-    rows = [(result["model"], "median step s", "of stock", "range s", "first step s", "waiting", "read GiB/step",
-             "written GiB/step", "process GiB")]
-    for label, turns in result["contenders"].items():
-        seconds = counted_seconds(turns)
-        median = statistics.median(seconds)
-        row = [label, f"{median:.3f}", f"x{median / stock:.2f}", f"{min(seconds):.3f}-{max(seconds):.3f}",
-               f"{statistics.median(turn['seconds'][0] for turn in turns):.3f}"]
-        stats = [turn["stats"] for turn in turns if "stats" in turn]
-        if stats:
-            steps = sum(len(turn["seconds"]) for turn in turns)
-            whole = sum(sum(turn["seconds"]) for turn in turns)
-            row += [f"{sum(each['stall_ns'] for each in stats) / 1e9 / whole:.1%}",
-                    _gib(sum(each["fetched_bytes"] for each in stats) / steps),
-                    _gib(sum(each["evicted_bytes"] for each in stats) / steps)]
-        else:
-            row += ["-", "-", "-"]
-        row.append(_gib(max(turn["process_peak_bytes"] for turn in turns)))
-        rows.append(tuple(row))
-    return rows
+def seconds_of(turn, result):
+    """A turn's number: the median of its steps; of iterations that differ the mean, over the same ones for all."""
+    counted = turn["seconds"][min(result["warm_up"], len(turn["seconds"]) - 1):]
+    return statistics.fmean(counted) if result["varies"] else statistics.median(counted)
 
 
 def operators(arguments, progress):
     """Microseconds a call, stock and managed, in turns."""
     script = [sys.executable, HERE / "operators.py", *(["--calls", "500", "--batches", "2"] if arguments.quick else [])]
-    runs = {"stock": lambda: _stock(script), "ebb run": lambda: _ebbtide(script, "512MiB", arguments.flash)}
+    runs = {"stock": lambda: stock.run(script, {}),
+            "ebb run": lambda: children.ebb_run(script, memory="512MiB", flash=arguments.flash,
+                                                env=children.environment(), timeout=TIMEOUT_S)[0]}
     cases = {}
     for turn in range(arguments.rounds):
         for label, run in runs.items():
             progress(f"operators: round {turn + 1} of {arguments.rounds}, {label}")
-            child, _ = run()
-            for record in child.records:
+            for record in run().records:
                 if "case" in record:
                     cases.setdefault(record["case"], {}).setdefault(label, []).extend(record["us"])
     if not cases:
         raise ChildError("the operator benchmark printed nothing")
     return cases
-
-
-def operators_table(cases):
-    rows = [("microseconds a call (median)", "stock", "ebb run", "added")]
-    for name, values in cases.items():
-        stock, managed = statistics.median(values["stock"]), statistics.median(values["ebb run"])
-        rows.append((name, f"{stock:.2f}", f"{managed:.2f}", f"{managed - stock:+.2f}"))
-    return rows

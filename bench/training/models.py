@@ -1,8 +1,12 @@
 """Models: what the training benchmark trains. Plain PyTorch; nothing here knows about Ebbtide.
 
 `build(name, quick)` returns (model, optimizer, batch, loss_of): `batch()` makes one batch, `loss_of(batch)` the loss.
-`quick` is the same architecture at a size that trains in moments, to see that the benchmark works.
+`quick` is the same architecture at a size that trains in moments, to see that the benchmark works. The iterations of
+some are not all alike: sequences of random length, experts of which each step takes two at random, evaluation in turns
+with training (`evaluates(name, step)`).
 """
+
+import random
 
 import torch
 from torch import nn
@@ -51,9 +55,52 @@ def build_mlp_fused(quick):
     return _mlp(quick, fused=True)
 
 
-NAMES = ("gpt2", "resnet152", "mlp", "mlp_fused")
+def _to_itself(model, make_batch):
+    """Trained to give back its input."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    return model, optimizer, make_batch, lambda batch: (model(batch) - batch).square().mean()
+
+
+def build_lengths(quick):
+    """A transformer on sequences of 64 to 256 tokens, another length in each step."""
+    width, layers = (128, 2) if quick else (1024, 8)
+    layer = nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.0, batch_first=True)
+    model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    return _to_itself(model, lambda: torch.randn(2, 32 * random.randint(2, 8), width))
+
+
+class Experts(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList(nn.Linear(width, width) for _ in range(8)) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            first, second = random.sample(range(len(layer)), 2)
+            x = torch.relu(layer[first](x) + layer[second](x)) + x
+        return x
+
+
+def build_experts(quick):
+    """Four layers of eight experts, of which each step takes two at random."""
+    width = 128 if quick else 1536
+    return _to_itself(Experts(width, 4), lambda: torch.randn(512, width))
+
+
+def build_phases(quick):
+    """A perceptron, of which each four steps of training are followed by two of evaluation."""
+    width = 256 if quick else 3072
+    model = nn.Sequential(*(module for _ in range(8) for module in (nn.Linear(width, width), nn.ReLU())))
+    return _to_itself(model, lambda: torch.randn(512, width))
+
+
+def evaluates(name, step):
+    return name == "phases" and step % 6 >= 4
+
+
+BUILDERS = {"gpt2": build_gpt2, "resnet152": build_resnet152, "mlp": build_mlp, "mlp_fused": build_mlp_fused,
+            "experts": build_experts, "lengths": build_lengths, "phases": build_phases}
 
 
 def build(name, quick=False):
-    return {"gpt2": build_gpt2, "resnet152": build_resnet152, "mlp": build_mlp,
-            "mlp_fused": build_mlp_fused}[name](quick)
+    return BUILDERS[name](quick)

@@ -7,6 +7,7 @@ the end the most memory the process ever had. The same seed gives every contende
 import argparse
 import json
 import pathlib
+import random
 import struct
 import time
 
@@ -23,12 +24,13 @@ def status_bytes(field):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=models.NAMES, required=True)
+    parser.add_argument("--model", choices=models.BUILDERS, required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
 
     torch.manual_seed(0)
+    random.seed(0)
     if arguments.model == "gpt2":
         import transformers  # noqa: F401: its pages belong to the baseline
 
@@ -38,10 +40,14 @@ def main():
     model.train()
     for step in range(arguments.steps):
         started = time.perf_counter()
-        optimizer.zero_grad()
-        loss = loss_of(make_batch())
-        loss.backward()
-        optimizer.step()
+        evaluates = models.evaluates(arguments.model, step)
+        if not evaluates:
+            optimizer.zero_grad()
+        with torch.set_grad_enabled(not evaluates):
+            loss = loss_of(make_batch())
+        if not evaluates:
+            loss.backward()
+            optimizer.step()
         bits = struct.pack(">f", loss.item()).hex()
         print(json.dumps({"step": step, "bits": bits, "seconds": time.perf_counter() - started}), flush=True)
     print(json.dumps({"peak_rss_bytes": status_bytes("VmHWM")}), flush=True)
