@@ -1,35 +1,34 @@
 #!/usr/bin/env python3
 """G10's published evaluation, point by point: `ebb sim` with every policy beside the numbers of G10's own simulator.
 
-    bench/g10.py [--traces DIR] [--reference FILE]     every network, batch, host memory, flash bandwidth and variation
-    bench/g10.py --quick                               the three headline networks only
-    bench/g10.py --plots docs/img                      also draws the figures as SVG
+    bench/g10.py                     every network, batch, host memory, flash bandwidth and variation
+    bench/g10.py --quick             the three headline networks only
+    bench/g10.py --plots docs/img    also draws the figures as SVG
+    bench/g10.py --save              keeps the results in bench/results
 
-The traces and the reference numbers (JSON) come from G10's artifact (Apache-2.0); they are looked for in ../shared/g10.
-Results go to bench/results/. Nothing here depends on the machine: virtual time, the same numbers everywhere.
+Traces and published numbers come from G10's artifact (Apache-2.0): bench/data/g10. Nothing here depends on the machine:
+virtual time, the same numbers everywhere. Speeds are compared in equal timing: with the published ones in that of the
+artifact, and with G10's planner on this core in strict timing (docs/design/0006-simulator-and-rivals.md).
 """
 
 import argparse
 import collections
 import concurrent.futures
-import datetime
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "training"), str(HERE / "g10")]
+sys.path.insert(0, str(HERE / "g10"))
 
 import plots  # noqa: E402
-from machine import describe_machine  # noqa: E402
-from output import print_table, save  # noqa: E402
+from output import print_table, save, sitting  # noqa: E402
+from reports.g10 import as_published, label, summarize, summary_table  # noqa: E402
 
-SHARED = HERE.parent.parent / "shared/g10"
+DATA = HERE / "data" / "g10"
 TIMINGS = ("strict", "artifact")
-CLOSE = 0.98  # of the bound
 ITERATIONS = 5  # the fourth is the first that follows a plan from where a planned one ended
 # The artifact's names for what we simulate too.
 COLUMNS = {"lru": "on_demand", "FlashNeuron": "flashneuron", "deepUM": "deepum", "G10GDSSSD": "g10_flash",
@@ -47,10 +46,12 @@ class BenchError(Exception):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--traces", type=pathlib.Path, default=SHARED / "traces", help="folder of NET-BATCH.jsonl.gz")
-    parser.add_argument("--reference", type=pathlib.Path, default=SHARED / "reference.json")
+    parser.add_argument("--traces", type=pathlib.Path, default=DATA / "traces", help="folder of NET-BATCH.jsonl.gz")
+    parser.add_argument("--reference", type=pathlib.Path, default=DATA / "published.json",
+                        help="the numbers that were published")
     parser.add_argument("--quick", action="store_true", help="the three headline networks only")
     parser.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="also write the figures there, as SVG")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results/")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="simulations at once")
     return parser.parse_args()
 
@@ -151,18 +152,6 @@ def collect(point, published, results):
     return {**point._asdict(), **found}
 
 
-def as_published(row, policy):
-    """Our seconds in the artifact's convention: for demand paging it took the faster of both iterations."""
-    seconds = row["artifact"][policy]
-    return min(seconds, row["artifact_first"][policy]) if policy == "on_demand" else seconds
-
-
-def label(row):
-    changed = {"batch": "", "host": f", {row['host_gib']} GiB", "flash": f", {row['flash_gbps']:g} GB/s",
-               "variation": f", {row['vary']:.0%}"}[row["sweep"]]
-    return f"{row['net']}-{row['batch']}{changed}"
-
-
 def seconds_text(value):
     return "-" if value is None else f"{value:.2f}"
 
@@ -185,48 +174,11 @@ def print_sweep(sweep, rows):
     print_table(table)
 
 
-def margin_of(row):
-    """How many times as fast as published G10. Varied kernel times differ by their draws: slowdowns are compared."""
-    return row["published"]["g10"] / row["nominal"] / (row["strict"]["foresight"] / row["ideal"])
-
-
-def shares_of(rows, bound):
-    shares = sorted((row[bound] / row["strict"]["foresight"], label(row)) for row in rows if row[bound])
-    return {"median": round(shares[len(shares) // 2][0], 4), "faster": sum(share > 1.0005 for share, _ in shares),
-            "worst": {"point": shares[0][1], "share": round(shares[0][0], 4)},
-            "below_98_percent": [{"point": name, "share": round(share, 4)} for share, name in shares if share < CLOSE]}
-
-
-def summarize(rows):
-    nominal = {(row["net"], row["batch"]): row["ideal"] for row in rows if row["vary"] == 0}
-    for row in rows:
-        row["nominal"] = nominal.get((row["net"], row["batch"]), row["ideal"])
-    margins = sorted((margin_of(row), label(row)) for row in rows if "g10" in row["published"])
-    summary = {"points": len(margins), "at_least_as_fast_as_g10": sum(margin >= 1 for margin, _ in margins),
-               "times_as_fast": {"mean": round(statistics.geometric_mean(margin for margin, _ in margins), 4),
-                                 "best": {"point": margins[-1][1], "times": round(margins[-1][0], 4)}},
-               "slower": [{"point": name, "times_as_fast": round(margin, 4)} for margin, name in margins if margin < 1],
-               "of_bound": shares_of(rows, "bound"), "of_bound_written": shares_of(rows, "bound_written")}
-    print(f"foresight, strict timing, is at least as fast as published G10 in the artifact's timing at "
-          f"{summary['at_least_as_fast_as_g10']} of {len(margins)} points, "
-          f"{summary['times_as_fast']['mean']:.2f} times as fast in the geometric mean, at best "
-          f"{summary['times_as_fast']['best']['times']:.2f} times ({summary['times_as_fast']['best']['point']}).")
-    for entry in summary["slower"]:
-        print(f"  slower: {entry['point']}, {entry['times_as_fast']:.3f} times as fast")
-    for key, words in (("of_bound", "the bound"), ("of_bound_written", "the bound if all that leaves is written")):
-        found = summary[key]
-        print(f"of {words} it reaches {found['median']:.1%} in the median, at worst {found['worst']['share']:.1%} "
-              f"({found['worst']['point']}); faster than it at {found['faster']} points")
-        for entry in found["below_98_percent"]:
-            print(f"  below {CLOSE:.0%}: {entry['point']}, {entry['share']:.1%}")
-    return summary
-
-
 def main():
     arguments = parse_arguments()
     try:
         if not arguments.reference.is_file():
-            raise BenchError(f"{arguments.reference} is not there: give --traces and --reference, from G10's artifact")
+            raise BenchError(f"{arguments.reference} is not there: give --traces and --reference, as in bench/data/g10")
         reference = json.loads(arguments.reference.read_text(encoding="utf-8"))
         points = read_points(reference, arguments.quick)
         rows = run_all(ebb_binary(), arguments.traces, points, arguments.jobs)
@@ -237,9 +189,10 @@ def main():
         of_sweep = [row for row in rows if row["sweep"] == sweep]
         if of_sweep:
             print_sweep(sweep, of_sweep)
-    results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "quick": arguments.quick,
-               "summary": summarize(rows), "points": rows}
-    print(f"saved {save(results, 'g10')}", file=sys.stderr)
+    results = {**sitting(packages=()), "quick": arguments.quick, "summary": summarize(rows), "points": rows}
+    print_table(summary_table(results["summary"]))
+    if arguments.save:
+        print(f"saved {save(results, 'g10')}", file=sys.stderr)
     if arguments.plots:
         for path in plots.draw(rows, arguments.plots):
             print(f"drew {path}", file=sys.stderr)

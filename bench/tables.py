@@ -32,6 +32,9 @@ TABLES = {
     "llama": ("llama", "inference", "document"),
     "pipeline": ("pipeline", "inference", "document"),
     "adapter": ("adapter", "inference", "document"),
+    "g10": ("g10", "g10", "document"),
+    "g10-distribution": ("g10", "g10", "document_distribution"),
+    "g10-batches": ("g10", "g10", "document_batches"),
 }
 MARKED = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 DATED = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"

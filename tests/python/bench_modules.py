@@ -5,4 +5,4 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
-sys.path[:0] = [str(BENCH), str(BENCH / "training")]
+sys.path[:0] = [str(BENCH), str(BENCH / "training"), str(BENCH / "g10")]
