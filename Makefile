@@ -46,12 +46,15 @@ test: setup ## the tests of every day; says what it leaves out, the last line is
 test-all: setup ## every test there is; takes hours
 	@$(PYTHON) tools/run_tests --rest all
 
-bench: setup ## the side-by-side benchmarks; takes long
+# SWAP=1: also kernel swap, for which swap is made and removed (root). LLAMA=PYTHON: one that has llama_cpp and gguf.
+bench: setup ## the side-by-side benchmarks and their tables; takes hours
 	@tools/bootstrap --bench
 	@cmake --build --preset release
-	@failed=0; for each in run inference prediction streams arrays allocators flash; do \
-		$(PYTHON) bench/$$each.py || failed=1; \
-	done; for each in mirror opencl; do $(BUILD)/bench/bench_$$each || failed=1; done; exit $$failed
+	@failed=0; bench() { echo "bench/$$*"; $(PYTHON) bench/$$* --save || failed=1; }; \
+	bench g10.py; bench devices.py; bench flash.py; bench streams.py; bench arrays.py; bench allocators.py; \
+	bench inference.py; bench inference.py --pipeline; bench inference.py --lora; \
+	[[ -z "$(LLAMA)" ]] || bench inference.py --llama "$(LLAMA)"; \
+	bench prediction.py; bench run.py $(if $(SWAP),--with-swap); $(PYTHON) bench/tables.py || failed=1; exit $$failed
 
 lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
 	@python3 tools/tidy

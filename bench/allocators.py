@@ -11,13 +11,11 @@ given, as a kernel would, and is timed call by call. Contenders take turns by ro
 """
 
 import argparse
-import datetime
 import gzip
 import importlib.util
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,8 +25,8 @@ sys.path.insert(0, str(HERE / "training"))
 
 import children  # noqa: E402
 import contenders  # noqa: E402
-from machine import describe_machine  # noqa: E402
-from output import progress_line, report  # noqa: E402
+from output import progress_line, report, sitting  # noqa: E402
+from reports.allocators import table  # noqa: E402
 
 MODELS = ("gpt2", "resnet152", "mlp")
 BINARY = HERE.parent / "build" / "release" / "bench" / "bench_allocators"
@@ -192,25 +190,6 @@ def measure(arguments, allocators, folder, progress):
     return runs, rates
 
 
-def table(runs):
-    rows = [["log, allocator", "allocate p50 ns", "p99 ns", "free p50 ns", "p99 ns", "hits", "page faults/iteration",
-             "iteration ms", "first ms"]]
-    for work, by_name in runs.items():
-        for name, records in by_name.items():
-            def median(key, records=records):
-                return statistics.median(each[key] for each in records)
-
-            calls = sum(each["hits"] + each["misses"] for each in records)
-            hits = f"{sum(each['hits'] for each in records) / calls:.2%}" if calls else "-"
-            times = [f"{median(key):.0f}" for key in
-                     ("allocate_p50_ns", "allocate_p99_ns", "free_p50_ns", "free_p99_ns")]
-            whole = ["-", "-", "-"] if work == "random" else [
-                f"{median('faults_an_iteration'):.0f}", f"{median('iteration_s') * 1e3:.1f}",
-                f"{median('first_iteration_s') * 1e3:.1f}"]
-            rows.append([f"{work}, {name}", *times, hits, *whole])
-    return rows
-
-
 def main():
     arguments = parse_arguments()
     if arguments.to_log:
@@ -226,7 +205,7 @@ def main():
         raise SystemExit(f"bench/allocators.py: {error}") from None
     notes += [f"{name}: in its own training, after {STEPS[0]} steps, {rate:.2%} of managed allocations hit the cache"
               for name, rate in rates.items()]
-    results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "rounds": arguments.rounds,
+    results = {**sitting(), "quick": arguments.quick, "rounds": arguments.rounds,
                "threads": arguments.threads, "notes": notes, "steady_hit_rates": rates, "runs": runs}
     report(results, table(runs), "allocators", arguments)
     if not arguments.json:

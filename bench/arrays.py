@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """Combined operators beside single ones, and beside NumPy, numexpr and torch.compile, on arrays beyond the cache.
 
-    bench/arrays.py [--elements N] [--rounds N] [--json]
+    bench/arrays.py [--elements N] [--rounds N] [--json] [--save]
 
 Contenders take turns by rounds in one process; reported are medians, of times and of the quotients within a round.
 "Single" are the same operators with combination switched off, each a pass of its own; both sides run the same kernels
-on the same threads. Every contender finds memory for its result that has been used before, so nobody pays for fresh
-pages: numexpr and torch.compile write into a given array, NumPy and ebbtide reuse what they freed (NumPy as far as
-malloc does). Results are compared before anything is timed, and compilers have compiled by then. The bandwidth of a
-pass is set beside a STREAM triad (McCalpin) compiled here with -O3 -march=native, on as many threads, in its turn. A
-peer that is not installed is named with the reason.
+on the same threads. All use as many threads as there are cores, but "numpy", which is the expression as one writes it:
+it has one thread, and above glibc's largest threshold (32 MiB) its results and temporaries are fresh pages each time.
+"numpy, in parts" is what one writes instead: parts that fit in the cache, on all threads, into a given array. numexpr
+and torch.compile write into a given array, ebbtide into what it freed; so these pay for no fresh pages. Before anything
+is timed every element is compared: with NumPy's up to rounding, and combined with single operators to the bit.
+Compilers have compiled by then. The bandwidth of a pass is set beside a STREAM triad (McCalpin) compiled here with -O3
+-march=native, on as many threads, in its turn. A peer that is not installed is named with the reason.
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import json
 import os
@@ -28,7 +31,8 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "python"))
 
 import numpy as np  # noqa: E402
-from output import print_table  # noqa: E402
+from output import print_table, save, sitting  # noqa: E402
+from reports.arrays import combination_table, expressions_table  # noqa: E402
 
 import ebbtide.array as xp  # noqa: E402
 from ebbtide import _array  # noqa: E402
@@ -43,6 +47,7 @@ TRIAD = """extern "C" void triad(float* a, const float* b, const float* c, long 
 """
 # A contender's threads may spin for a while after its turn (OpenMP's do), which would be taken from the next one's.
 REST_S = 0.02
+PART = 1 << 16  # elements: 256 KiB of each array
 
 
 def turns(contenders, rounds):
@@ -100,11 +105,15 @@ def combination(elements, rounds):
 
     def single(length):
         _array.set_limits(1, 1, 0)
-        chain(length).evaluate()
+        y = chain(length).evaluate()
         _array.set_limits(*limits)
+        return y
 
     contenders = {}
     for length in (2, 8):
+        both = [np.from_dlpack(chain(length).evaluate()), np.from_dlpack(single(length))]
+        if both[0].tobytes() != both[1].tobytes():
+            raise SystemExit(f"{length} operators combined compute something else than one by one")
         contenders[f"{length} combined"] = lambda n=length: chain(n).evaluate()
         contenders[f"{length} single"] = lambda n=length: single(n)
     contenders["triad"] = lambda: (x + 3.0 * b).evaluate()
@@ -138,13 +147,30 @@ def compiled_by_torch(text, a, b):
     return run
 
 
+def in_parts(code, functions, a, b):
+    """NumPy on all threads, into a given array, with temporaries that stay in the cache."""
+    out = np.empty_like(a)
+    pool = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+
+    def part(begin):
+        at = slice(begin, begin + PART)
+        out[at] = eval(code, functions, {"a": a[at], "b": b[at]})
+
+    def run():
+        list(pool.map(part, range(0, len(a), PART)))
+        return out
+
+    return run
+
+
 def contenders_of(text, a, b, missing):
     functions = {name: getattr(np, name) for name in FUNCTIONS}
     x, y = xp.asarray(a), xp.asarray(b)
     ours = {name: getattr(xp, name) for name in FUNCTIONS}
     code = compile(text, "expression", "eval")
     found = {"ebbtide": lambda: eval(code, ours, {"a": x, "b": y}).evaluate(),
-             "numpy": lambda: eval(code, functions, {"a": a, "b": b})}
+             "numpy": lambda: eval(code, functions, {"a": a, "b": b}),
+             "numpy, in parts": in_parts(code, functions, a, b)}
     try:
         import numexpr
 
@@ -170,20 +196,6 @@ def expression(text, a, b, rounds, missing):
     return turns(found, rounds)
 
 
-def tables(results):
-    found = results["combination"]
-    yield [["combination", "ratio", "wanted"], ["two operators", f"{found['two']:.2f}", "1.9"],
-           ["chain of eight", f"{found['eight']:.2f}", "5"],
-           ["triad, of STREAM's", f"{found['of_stream']:.2f}", "0.85"]]
-    expressions = results["expressions"]
-    names = list(next(iter(expressions.values()))["seconds"])
-    rows = [["ms", *names, "best peer, to us"]]
-    for text, row in expressions.items():
-        rows.append([text, *(f"{row['seconds'][name] * 1e3:.1f}" for name in names),
-                     f"{row['best_peer']} {row['speedup']:.2f}x"])
-    yield rows
-
-
 def with_best_peer(times):
     seconds = medians(times)
     best = min((name for name in seconds if name != "ebbtide"), key=seconds.get)
@@ -194,10 +206,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--elements", type=int, default=1 << 25, help="of every array, f32 (default 2^25)")
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--quick", action="store_true", help="2^20 elements and two rounds, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of tables")
+    parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.elements, arguments.rounds = 1 << 20, 2
     missing: dict = {}
-    results = {"elements": arguments.elements, "combination": combination(arguments.elements, arguments.rounds)}
+    results = {**sitting(), "quick": arguments.quick, "elements": arguments.elements, "rounds": arguments.rounds,
+               "combination": combination(arguments.elements, arguments.rounds)}
     rng = np.random.default_rng(1)
     a, b = (rng.random(arguments.elements, dtype=np.float32) for _ in range(2))
     results["expressions"] = {text: with_best_peer(expression(text, a, b, arguments.rounds, missing))
@@ -205,11 +222,13 @@ def main():
     results["missing"] = missing
     if arguments.json:
         print(json.dumps(results, indent=1))
-        return 0
-    for rows in tables(results):
-        print_table(rows)
-    for name, reason in missing.items():
-        print(f"{name}: {reason}")
+    else:
+        print_table(combination_table(results))
+        print_table(expressions_table(results))
+        for name, reason in missing.items():
+            print(f"{name}: {reason}")
+    if arguments.save:
+        print(f"saved {save(results, 'arrays')}", file=sys.stderr)
     return 0
 
 

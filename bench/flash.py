@@ -10,14 +10,12 @@
 
 A program's bandwidth is the bytes that the runtime moved in its one iteration, the first, by the time that it took. fio
 reads and writes the same bytes in blocks of 2 MiB, each job 16 at a time, past the page cache. Each takes its turn by
-rounds.
+rounds. What is younger on a disk is faster to read where somebody below caches it; so fio's file is written anew before
+each of its turns, as the program makes its data before its iteration.
 """
 
 import argparse
-import datetime
-import json
 import pathlib
-import statistics
 import sys
 import tempfile
 
@@ -26,8 +24,8 @@ sys.path.insert(0, str(HERE / "training"))
 
 import children  # noqa: E402
 import fio  # noqa: E402
-from machine import describe_machine  # noqa: E402
-from output import progress_line, report  # noqa: E402
+from output import progress_line, report, sitting  # noqa: E402
+from reports.streams import flash_table  # noqa: E402
 from streams import BINARY, run_once  # noqa: E402
 
 PROGRAMS = {"reductions": ("read",), "transform": ("read", "write")}  # to fio's jobs for it
@@ -40,9 +38,12 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=5, help="turns of every contender (default 5)")
     parser.add_argument("--flash", help="directory for flash and for fio's file")
     parser.add_argument("--binary", type=pathlib.Path, default=BINARY, help="bench_streams of another build")
+    parser.add_argument("--quick", action="store_true", help="64 MiB and one round, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
     parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.memory_mib = 1, 64
     if arguments.rounds < 1 or arguments.memory_mib < 32 or not 2 <= arguments.factor <= 64:
         parser.error("at least 1 round, 32 MiB of memory, and data of 2 to 64 times that")
     if not arguments.binary.is_file():
@@ -60,7 +61,6 @@ def measure(arguments, progress):
     rows = {program: {"program": [], "fio": [], "records": []} for program in PROGRAMS}
     with tempfile.TemporaryDirectory(prefix="ebb-fio-", dir=arguments.flash) as folder:
         file = pathlib.Path(folder) / "data"
-        fio.bandwidth(file, ("write",), size)
         for turn in range(arguments.rounds):
             for program, jobs in PROGRAMS.items():
                 progress(f"round {turn + 1} of {arguments.rounds}: {program}")
@@ -68,19 +68,10 @@ def measure(arguments, progress):
                 rows[program]["program"].append(bandwidth)
                 rows[program]["records"].append(record)
                 progress(f"round {turn + 1} of {arguments.rounds}: fio for {program}")
+                fio.bandwidth(file, ("write",), size)
                 rows[program]["fio"].append(fio.bandwidth(file, jobs, size))
     progress("")
     return rows
-
-
-def table(rows):
-    lines = [["program", "stream GB/s", "fio GB/s", "of fio", "range of rounds"]]
-    for name, row in rows.items():
-        shares = [ours / theirs for ours, theirs in zip(row["program"], row["fio"])]
-        ours, theirs = statistics.median(row["program"]), statistics.median(row["fio"])
-        lines.append([name, f"{ours / 1e9:.2f}", f"{theirs / 1e9:.2f}", f"{ours / theirs:.0%}",
-                      f"{min(shares):.0%} to {max(shares):.0%}"])
-    return lines
 
 
 def main():
@@ -92,9 +83,9 @@ def main():
         rows = measure(arguments, progress)
     except children.ChildError as error:
         raise SystemExit(f"bench/flash.py: {error}") from None
-    results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(),
-               "memory_mib": arguments.memory_mib, "factor": arguments.factor, "rounds": arguments.rounds, "runs": rows}
-    report(results, table(rows), "flash", arguments)
+    results = {**sitting(packages=()), "quick": arguments.quick, "memory_mib": arguments.memory_mib,
+               "factor": arguments.factor, "rounds": arguments.rounds, "runs": rows}
+    report(results, flash_table(rows), "flash", arguments)
 
 
 if __name__ == "__main__":

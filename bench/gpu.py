@@ -7,12 +7,11 @@ five models at four batch sizes, for `ebb plan` and `ebb sim`. It has run on no 
 """
 
 import argparse
-import datetime
 import pathlib
 import statistics
 import sys
 
-from output import report
+from output import report, sitting
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "training"))
@@ -127,7 +126,7 @@ def main():
 
     if not torch.cuda.is_available():
         sys.exit("bench/gpu.py: PyTorch sees no GPU on this machine")
-    results = {"date": datetime.date.today().isoformat(), "machine": torch.cuda.get_device_name(0),
+    results = {**sitting(), "quick": arguments.quick, "machine": torch.cuda.get_device_name(0),
                "models": [train(name, arguments, progress) for name in arguments.models.split(",")]}
     report(results, table(results["models"]), "gpu", arguments)
     return None

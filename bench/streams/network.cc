@@ -54,10 +54,10 @@ void adam(float* w, float* m, float* v, const float* dw, std::size_t begin, std:
 
 class Network final : public Program {
  public:
-  Network(const std::shared_ptr<Runtime>& runtime, std::size_t bytes) {
+  Network(const Source& source, std::size_t bytes) {
     const std::size_t layers = std::max<std::size_t>(bytes / sizeof(float) / kArrays / kWeights, 1);
     for (std::size_t i = 0; i < layers; ++i) {
-      for (auto* array : {&w_, &dw_, &m_, &v_}) array->push_back(std::make_unique<Floats>(runtime, kWeights));
+      for (auto* array : {&w_, &dw_, &m_, &v_}) array->push_back(std::make_unique<Floats>(source, kWeights));
     }
     x_.assign(layers + 1, std::vector<float>(kBatch * kWidth));
     dx_ = x_;
@@ -104,13 +104,15 @@ class Network final : public Program {
     }
   }
 
-  double answer() override {
-    double sum = 0;
-    for (const auto& w : w_) {
-      for (std::size_t i = 0; i < kWeights; i += 4099) sum += w->data()[i];
+  std::vector<Bytes> content() override {
+    std::vector<Bytes> all;
+    for (const auto* arrays : {&w_, &dw_, &m_, &v_}) {
+      for (const auto& array : *arrays) all.push_back(array->bytes());
     }
-    for (const float x : dx_.front()) sum += x;
-    return sum;
+    for (const auto* small : {&x_, &dx_}) {
+      for (const auto& each : *small) all.push_back(bytes_of(each));
+    }
+    return all;
   }
 
  private:
@@ -120,8 +122,8 @@ class Network final : public Program {
 
 }  // namespace
 
-std::unique_ptr<Program> make_network(const std::shared_ptr<Runtime>& runtime, std::size_t bytes) {
-  return std::make_unique<Network>(runtime, bytes);
+std::unique_ptr<Program> make_network(const Source& source, std::size_t bytes) {
+  return std::make_unique<Network>(source, bytes);
 }
 
 }  // namespace ebb::bench

@@ -1,5 +1,5 @@
-// The programs of bench/streams.py: each works on data larger than memory, through a stream, and answers with a number
-// that depends on all that it computed: the same number whatever the policy.
+// The programs of bench/streams.py: each works on data larger than memory, through a stream. What all its arrays hold
+// at the end is compared block by block: the same bytes whatever holds them.
 //
 // A program first makes its data (not timed), then does one iteration (timed): the first, so nothing is known of it.
 #pragma once
@@ -13,28 +13,9 @@
 #include <vector>
 
 #include "ebb/stream.h"
+#include "floats.h"
 
 namespace ebb::bench {
-
-// An array of floats that lives as long as this object.
-class Floats {
- public:
-  Floats(std::shared_ptr<Runtime> runtime, std::size_t count)
-      : runtime_(std::move(runtime)),
-        count_(count),
-        data_(static_cast<float*>(runtime_->allocate(count * sizeof(float)))) {}
-  ~Floats() { runtime_->deallocate(data_); }
-  Floats(const Floats&) = delete;
-  Floats& operator=(const Floats&) = delete;
-
-  float* data() const { return data_; }
-  std::size_t count() const { return count_; }
-
- private:
-  std::shared_ptr<Runtime> runtime_;
-  std::size_t count_;
-  float* data_;
-};
 
 class Program {
  public:
@@ -43,17 +24,17 @@ class Program {
   virtual void prepare(Stream& stream) = 0;
   // Queues the launches of one iteration.
   virtual void iterate(Stream& stream) = 0;
-  // After that is over.
-  virtual double answer() = 0;
+  // All that it has read and written, after that is over.
+  virtual std::vector<Bytes> content() = 0;
 };
 
 // `bytes`: of all its arrays together, about.
-using Maker = std::unique_ptr<Program> (*)(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
-std::unique_ptr<Program> make_network(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
-std::unique_ptr<Program> make_convolution(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
-std::unique_ptr<Program> make_reductions(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
-std::unique_ptr<Program> make_transform(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
-std::unique_ptr<Program> make_pca(const std::shared_ptr<Runtime>& runtime, std::size_t bytes);
+using Maker = std::unique_ptr<Program> (*)(const Source& source, std::size_t bytes);
+std::unique_ptr<Program> make_network(const Source& source, std::size_t bytes);
+std::unique_ptr<Program> make_convolution(const Source& source, std::size_t bytes);
+std::unique_ptr<Program> make_reductions(const Source& source, std::size_t bytes);
+std::unique_ptr<Program> make_transform(const Source& source, std::size_t bytes);
+std::unique_ptr<Program> make_pca(const Source& source, std::size_t bytes);
 
 // Numbers in [-1, 1) that depend on the position alone, and are not all the same to a checksum.
 inline float noise(std::size_t i) {

@@ -9,8 +9,8 @@ constexpr std::size_t kGrain = 65536;
 
 class Transform final : public Program {
  public:
-  Transform(const std::shared_ptr<Runtime>& runtime, std::size_t bytes)
-      : x_(runtime, bytes / 2 / sizeof(float) / kChunk * kChunk), y_(runtime, x_.count()) {}
+  Transform(const Source& source, std::size_t bytes)
+      : x_(source, bytes / 2 / sizeof(float) / kChunk * kChunk), y_(source, x_.count()) {}
 
   void prepare(Stream& stream) override { fill(stream, x_, 1); }
 
@@ -26,11 +26,7 @@ class Transform final : public Program {
     }
   }
 
-  double answer() override {
-    double sum = 0;
-    for (std::size_t at = 0; at < y_.count(); at += kChunk / 8) sum += y_.data()[at];
-    return sum;
-  }
+  std::vector<Bytes> content() override { return {x_.bytes(), y_.bytes()}; }
 
  private:
   Floats x_, y_;
@@ -38,8 +34,8 @@ class Transform final : public Program {
 
 }  // namespace
 
-std::unique_ptr<Program> make_transform(const std::shared_ptr<Runtime>& runtime, std::size_t bytes) {
-  return std::make_unique<Transform>(runtime, bytes);
+std::unique_ptr<Program> make_transform(const Source& source, std::size_t bytes) {
+  return std::make_unique<Transform>(source, bytes);
 }
 
 }  // namespace ebb::bench

@@ -11,6 +11,7 @@ import possible
 import pytest
 import reports.training
 import stock
+import streams
 import swap_file
 
 
@@ -168,3 +169,8 @@ def test_without_zram_it_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(swap_file.shutil, "which", lambda tool: tool)
     with pytest.raises(children.ChildError, match="no zram"), swap_file.ZramSwap("unused", 4096):
         pass
+
+
+def test_one_block_that_differs_is_seen():
+    runs = {"pca": {"memory": [{"digest": "a"}], "window": [{"digest": "a"}, {"digest": "b"}]}}
+    assert list(streams.differences(runs)) == ["pca: window has computed something else in 1 of 2 rounds"]

@@ -45,3 +45,16 @@ def test_training_of_the_others(flash, model):
     varies = model in ("experts", "lengths", "phases")
     assert (result["shares"]["3"]["bound"]["seconds"] is None) == varies
     assert ("ebb run --policy window, 1/3" in result["contenders"]) == varies
+
+
+@pytest.mark.slow
+def test_streams(flash):
+    results = run("streams.py", "--flash", flash)
+    assert results["digests_equal"]
+    assert {"window", "on_demand", "memory"} <= set(results["runs"]["pca"])
+
+
+@pytest.mark.slow
+def test_arrays():
+    results = run("arrays.py")
+    assert {"ebbtide", "numpy", "numpy, in parts"} <= set(results["expressions"]["2*a + 3*b"]["seconds"])
