@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Prediction beside reality: what `ebb sim` and `ebb plan` say a step takes, and what it takes under `ebb run`.
+"""Prediction beside reality: what `ebb plan` says a step will take, what it then takes, and what `ebb sim` says of it.
 
-For every model and budget one turn of `ebb run --record` gives the step time, the median without the first three
-steps, and a trace. `ebb sim` then runs that trace on the machine that the trace names, whose disk is as fast as it
-was in that turn; `ebb plan --` predicts the same step without running it, from fake tensors and what `ebb calibrate`
-has measured of kernels and disk. The bound (docs/design/0005) is that of the recorded trace on the disk as `ebb
-calibrate` finds it with nothing beside it. Exit code 1 if a simulated step is off by more than 10 %, or a predicted
-one by more than 25 %.
+Out of sample: for each model the machine is calibrated, `ebb plan -- PROGRAM` foretells the step of every budget from
+fake tensors, and only then the program runs, by rounds in turns, under `ebb run --record`. The results have the time of
+the forecast and that of each turn. A step is the median of a turn without the first three steps.
+
+`ebb sim` runs the trace of a turn in virtual time. Kernel times and disk are those of that very turn, so beside it
+the simulator is tested and nothing foretold; beside the other turns, which it has not seen, it is a forecast. Both
+are said. The bound (docs/design/0005) is that of the trace of a run with room for everything on the disk as it was
+calibrated.
+Exit code 1 if a prediction is off by more than 25 %, or the simulation of other turns by more than 10 %.
 """
 
 import argparse
 import datetime
-import json
 import os
 import pathlib
 import statistics
@@ -23,93 +25,101 @@ sys.path.insert(0, str(HERE / "training"))
 
 import children  # noqa: E402
 import contenders  # noqa: E402
-from children import ChildError, ebb_binary, flash_directory, format_size  # noqa: E402
-from machine import describe_machine  # noqa: E402
-from output import report  # noqa: E402
+import possible  # noqa: E402
+from children import ChildError, ebb_binary, flash_directory  # noqa: E402
+from output import progress_line, report, sitting  # noqa: E402
+from reports.prediction import off, table  # noqa: E402
 
-SHARES = {"1/2": 1 / 2, "1/3": 1 / 3, "1/4": 1 / 4, "1/8": 1 / 8}
+SHARES = (2, 3, 4, 8)
+MODELS = ("resnet152", "mlp", "gpt2")
 SIMULATED_MAX, PREDICTED_MAX = 0.10, 0.25  # how far off a step time may be
+WARM_UP_STEPS = 3
 TIMEOUT_S = 1800
 
 
-def ask(command, *words):
-    """The JSON object that a command of `ebb` prints."""
-    environment = {**children.environment(), "EBB_PYTHON": sys.executable}
-    child = children.run([ebb_binary(), command, "--json", *words], env=environment, timeout=TIMEOUT_S).check()
-    return json.loads(child.stdout)
+def now():
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def flash_options(flash):
-    """The disk as the options of `ebb plan` name it, with nothing beside it."""
-    speeds = ask("calibrate", "--flash", flash)["flash"]
-    together = speeds["read_mixed_bps"] + speeds["write_mixed_bps"]
-    total = together if together < speeds["read_bps"] + speeds["write_bps"] else 0
-    return ["--flash-read", f"{speeds['read_bps']:.0f}", "--flash-write", f"{speeds['write_bps']:.0f}",
-            "--flash-total", f"{total:.0f}"]
-
-
-def measure(script, budget, arguments, trace):
-    child, summary = children.ebb_run(script, memory=budget, flash=arguments.flash, record=trace,
-                                      env=children.environment(), timeout=TIMEOUT_S)
-    steps = child.all("seconds")[3:]
-    return statistics.median(steps), summary
-
-
-def compare(name, share, peak, speeds, arguments):
-    budget = max(int(peak * SHARES[share]) // contenders.BLOCK_BYTES, contenders.BLOCKS_MIN) * contenders.BLOCK_BYTES
+def predict(name, arguments, progress):
+    """A row for each budget with what is foretold of it. Nothing of the program has run by then."""
     script = contenders.script_of(name, arguments.steps, arguments.quick)
-    with tempfile.TemporaryDirectory(prefix="ebb-prediction-") as folder:
-        trace = os.path.join(folder, "trace.jsonl")
-        measured, summary = measure(script, budget, arguments, trace)
-        recorded = ask("sim", trace, "--policy", "foresight")
-        bound = ask("plan", trace, *speeds)["bound"]["clean_copies_kept"]
-    planned = ask("plan", "--memory", budget, "--flash", arguments.flash, "--", *script)["budgets"][0]
-    simulated = recorded["results"][0]
-    return {"model": name, "share": share, "budget_bytes": budget, "measured_s": measured,
-            "simulated_s": simulated["iteration_ns"] * 1e-9, "bound_s": bound["total_ns"] * 1e-9,
-            "predicted_s": planned["step_ns"] * 1e-9, "flash": speeds[1::2], "recorded_on": recorded["machine"],
-            "moved_bytes_a_step": (summary["fetched_bytes"] + summary["evicted_bytes"]) / max(summary["steps"], 1)}
+    progress(f"{name}: calibrating")
+    disk = possible.calibrate(arguments.flash)
+    progress(f"{name}: predicting")
+    peak = possible.ask("plan", "--flash", arguments.flash, "--", *script)["peak_bytes"]
+    budgets = {share: contenders.budget_of(peak, share) for share in arguments.shares}
+    planned = possible.ask("plan", "--memory", ",".join(map(str, budgets.values())), "--flash", arguments.flash, "--",
+                           *script)["budgets"]
+    if problem := next((each["problem"] for each in planned if "problem" in each), None):
+        raise ChildError(f"ebb plan has no forecast for {name}: {problem}")
+    rows = [{"model": name, "share": share, "budget_bytes": budget, "predicted_s": each["step_ns"] * 1e-9, "turns": []}
+            for (share, budget), each in zip(budgets.items(), planned)]
+    return rows, {"model": name, "peak_bytes": peak, "disk": disk, "predicted_at": now()}
 
 
-def table(rows):
-    lines = [["model", "memory", "measured", "ebb sim", "off by", "ebb plan", "off by", "bound", "of bound"]]
-    for row in rows:
-        off = [f"{row[key] / row['measured_s'] - 1:+.0%}" for key in ("simulated_s", "predicted_s")]
-        memory = f"{row['share']} ({format_size(row['budget_bytes'])})"
-        lines.append([row["model"], memory, f"{row['measured_s']:.2f} s",
-                      f"{row['simulated_s']:.2f} s", off[0], f"{row['predicted_s']:.2f} s", off[1],
-                      f"{row['bound_s']:.2f} s", f"{row['bound_s'] / row['measured_s']:.0%}"])
-    return lines
+def run(row, arguments, folder):
+    """One turn: its steps, and what `ebb sim` makes of its trace."""
+    trace = os.path.join(folder, "trace.jsonl")
+    script = contenders.script_of(row["model"], arguments.steps, arguments.quick)
+    started = now()
+    child, summary = children.ebb_run(script, memory=row["budget_bytes"], flash=arguments.flash, record=trace,
+                                      env=children.environment(), timeout=TIMEOUT_S)
+    simulated = possible.ask("sim", trace, "--policy", "foresight")
+    row["turns"].append({
+        "started_at": started, "seconds": child.all("seconds"),
+        "step_s": statistics.median(child.all("seconds")[WARM_UP_STEPS:]),
+        "simulated_s": simulated["results"][0]["iteration_ns"] * 1e-9, "recorded_on": simulated["machine"],
+        "moved_bytes_a_step": (summary["fetched_bytes"] + summary["evicted_bytes"]) / max(summary["steps"], 1)})
+
+
+def measure(arguments, progress):
+    models, rows = [], []
+    for name in arguments.models:
+        with tempfile.TemporaryDirectory(prefix="ebb-prediction-") as folder:
+            found, model = predict(name, arguments, progress)
+            for turn in range(arguments.rounds):
+                for row in found:
+                    progress(f"{name}: round {turn + 1} of {arguments.rounds}, 1/{row['share']}")
+                    run(row, arguments, folder)
+            progress(f"{name}: the bound")
+            trace = os.path.join(folder, "all.jsonl")
+            contenders.peak_bytes(name, arguments, trace, contenders.RECORD_STEPS)
+            for row in found:
+                row["bound_s"] = possible.bound(trace, row["budget_bytes"], model["disk"])["seconds"]
+        models.append(model)
+        rows += found
+    progress("")
+    return models, rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--models", default="resnet152,mlp,gpt2", help="comma-separated (resnet152,mlp,gpt2)")
+    parser.add_argument("--models", default=",".join(MODELS), help=f"comma-separated ({','.join(MODELS)})")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of every budget (default 3)")
     parser.add_argument("--steps", type=int, default=9, help="steps a turn, of which the first three do not count")
     parser.add_argument("--flash", help="directory for flash")
-    parser.add_argument("--quick", action="store_true", help="tiny models, to see that it works")
+    parser.add_argument("--quick", action="store_true", 
+                        help="a tiny model, one budget and two rounds, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the raw results instead of a table")
     parser.add_argument("--save", action="store_true", help="write the raw results to bench/results/")
     arguments = parser.parse_args()
-    if arguments.steps < 4:
-        parser.error(f"--steps {arguments.steps}: at least 4")
-    results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "rows": []}
+    if arguments.steps <= WARM_UP_STEPS or arguments.rounds < 1:
+        parser.error(f"at least {WARM_UP_STEPS + 1} steps and one round")
+    arguments.models, arguments.shares = arguments.models.split(","), SHARES
+    if arguments.quick:
+        arguments.models, arguments.shares, arguments.rounds = arguments.models[1:2] or arguments.models, (3,), 2
+    results = {**sitting(), "quick": arguments.quick, "rounds": arguments.rounds, "steps": arguments.steps}
     try:
+        ebb_binary()
         arguments.flash = flash_directory(arguments.flash)
-        for name in arguments.models.split(","):
-            speeds = flash_options(arguments.flash)
-            peak = contenders.peak_bytes(name, arguments)
-            for share in SHARES:
-                results["rows"].append(compare(name, share, peak, speeds, arguments))
-                if sys.stderr.isatty():
-                    print(f"{name} at {share}", file=sys.stderr)
+        results["models"], results["rows"] = measure(arguments, progress_line(arguments.json))
     except ChildError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    report(results, table(results["rows"]), "prediction", arguments)
-    off = [row for row in results["rows"] if abs(row["simulated_s"] / row["measured_s"] - 1) > SIMULATED_MAX
-           or abs(row["predicted_s"] / row["measured_s"] - 1) > PREDICTED_MAX]
-    return 1 if off else 0
+    report(results, table(results), "prediction", arguments)
+    return 1 if any(abs(off(row, "predicted")) > PREDICTED_MAX or abs(off(row, "simulated") or 0) > SIMULATED_MAX
+                    for row in results["rows"]) and not arguments.quick else 0
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ TABLES = {
     "allocators": ("allocators", "allocators", "document"),
     "mirror": ("mirror", "devices", "document"),
     "opencl": ("opencl", "devices", "document"),
+    "prediction": ("prediction", "prediction", "document"),
     "g10": ("g10", "g10", "document"),
     "g10-distribution": ("g10", "g10", "document_distribution"),
     "g10-batches": ("g10", "g10", "document_batches"),

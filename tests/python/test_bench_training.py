@@ -9,6 +9,7 @@ import children
 import contenders
 import possible
 import pytest
+import reports.prediction
 import reports.training
 import stock
 import streams
@@ -169,6 +170,14 @@ def test_without_zram_it_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(swap_file.shutil, "which", lambda tool: tool)
     with pytest.raises(children.ChildError, match="no zram"), swap_file.ZramSwap("unused", 4096):
         pass
+
+
+def test_a_simulation_is_judged_by_turns_that_it_has_not_seen():
+    row = {"predicted_s": 1.5, "turns": [{"step_s": 1.0, "simulated_s": 1.0}, {"step_s": 2.0, "simulated_s": 2.0}]}
+    assert reports.prediction.off(row, "predicted") == 0.0
+    assert reports.prediction.off_in_sample(row) == 0.0
+    assert reports.prediction.off(row, "simulated") == 1.0
+    assert reports.prediction.off({**row, "turns": row["turns"][:1]}, "simulated") is None
 
 
 def test_one_block_that_differs_is_seen():

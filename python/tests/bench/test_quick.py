@@ -58,3 +58,11 @@ def test_streams(flash):
 def test_arrays():
     results = run("arrays.py")
     assert {"ebbtide", "numpy", "numpy, in parts"} <= set(results["expressions"]["2*a + 3*b"]["seconds"])
+
+
+@pytest.mark.slow
+def test_prediction(flash):
+    results = run("prediction.py", "--flash", flash)
+    (row,), (model,) = results["rows"], results["models"]
+    assert row["predicted_s"] > 0 and row["bound_s"] > 0 and len(row["turns"]) == results["rounds"] == 2
+    assert all(model["predicted_at"] < turn["started_at"] for turn in row["turns"])
