@@ -193,7 +193,7 @@ def measure(generation, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--shares", help="of the checkpoint: 3 is a third (default 2,3,4,8; with --pipeline 3)")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of every contender (default 3)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of every contender (default 5)")
     parser.add_argument("--tokens", type=int, default=12, help="tokens a turn, of which the first two do not count")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--pipeline", dest="program", action="store_const", const=Pipeline, default=Generation,

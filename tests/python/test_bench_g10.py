@@ -5,6 +5,7 @@ import json
 
 import bench_modules
 import convert
+import published
 import pytest
 import reports.g10
 
@@ -65,6 +66,16 @@ def test_kernel_times_sum_up_to_what_was_published_as_ideal():
         header, *lines = map(json.loads, gzip.open(path, "rt", encoding="utf-8"))
         total = sum(line.get("ns", 0) for line in lines)
         assert total == pytest.approx(ideal[header["model"], header["batch"]] / 1.2, rel=1e-6)
+
+
+def test_numbers_of_the_artifact_are_read_and_one_that_differs_is_seen(tmp_path):
+    path = tmp_path / "all.base.txt"
+    path.write_text("lru | FlashNeuron | ideal\n\nBERT|B = 256|M = 370.10%\n24 inf 12\n\nOther|B = 1|M = 1%\n1 2 3\n",
+                    encoding="utf-8")
+    row = {"lru": 24.0, "FlashNeuron": None, "ideal": 12.0}
+    assert published.by_network(published.read(path)) == {("BERT_Base", 256): row}
+    assert published.equal(None, None) and published.equal(1.0, 1.0 + 1e-12)
+    assert not published.equal(1.0, None) and not published.equal(1.0, 1.0001)
 
 
 def point(sweep, foresight, g10=2.0, host=128, vary=0.0):

@@ -1,7 +1,7 @@
 """End-to-end tests of `ebb plan`, through the real executable.
 
-Small traces are written here. Of the traces of the G10 artifact (bench/data/g10) the analysis must reproduce the liveness
-to the byte and the lower bounds within 0.3 %.
+Small traces are written here. Of the traces of the G10 artifact (bench/data/g10) the analysis must reproduce the
+liveness to the byte and the lower bounds within 0.3 %.
 """
 
 import gzip
