@@ -65,10 +65,15 @@ def parse_arguments():
     return arguments
 
 
-def measure_training(arguments, progress):
-    """Each model in its turn; printed as it is done, for the whole takes hours. Yields their results."""
+def measure_training(arguments, progress, failed):
+    """Each model in its turn, printed as it is done, for the whole takes hours. Yields their results; a model that does
+    not run here is named in `failed`, and the others go on."""
     for name in arguments.models:
-        result = contenders.Sitting(name, arguments, progress).measure()
+        try:
+            result = contenders.Sitting(name, arguments, progress).measure()
+        except ChildError as error:
+            failed.append(f"{name} did not run: {error}")
+            continue
         progress("")
         if not arguments.json:
             print(report.title(result))
@@ -99,7 +104,7 @@ def main():
     arguments = parse_arguments()
     progress = progress_line(arguments.json)
     head = {**sitting(), "rounds": arguments.rounds, "quick": arguments.quick}
-    found = []
+    found, failed = [], []
     try:
         arguments.flash = flash_directory(arguments.flash)
         ebb_binary()  # says what to do if it is missing, before minutes of stock runs
@@ -107,10 +112,11 @@ def main():
             print(f"{head['machine']}; {head['date']}\n")
         whole = {**head}
         if arguments.benchmark in ("training", "all"):
-            found += measure_training(arguments, progress)
+            for result in measure_training(arguments, progress, failed):
+                found.append(result)
+                if arguments.save:  # after each, so that an end before the end costs one model
+                    print(f"saved {save({**head, 'training': found}, 'training')}", file=sys.stderr)
             whole["training"] = found
-            if arguments.save:
-                print(f"saved {save({**head, 'training': found}, 'training')}", file=sys.stderr)
         if arguments.benchmark in ("operators", "all"):
             whole["operators"] = contenders.operators(arguments, progress)
             progress("")
@@ -125,9 +131,9 @@ def main():
         print(json.dumps(whole, indent=1))
     wrong = list(problems(found)) if not arguments.quick else [
         f"the losses of {result['model']} differ" for result in found if not result["losses_equal"]]
-    for text in wrong:
+    for text in failed + wrong:
         print(f"bench: {text}", file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if failed + wrong else 0
 
 
 if __name__ == "__main__":

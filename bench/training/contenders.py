@@ -179,6 +179,8 @@ class Sitting:
         self.result["contenders"] = {each.label: [] for each in found}
         for turn in range(self.arguments.rounds):
             for each in found:
+                if turn and not self.result["contenders"][each.label]:
+                    continue  # it failed before any round was over, perhaps after an hour
                 self.progress(f"{self.name}: round {turn + 1} of {self.arguments.rounds}, {each.label}")
                 if not self.arguments.quick and not drop_caches():
                     self.note("caches are not dropped before a turn: that needs root")

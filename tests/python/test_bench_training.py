@@ -11,6 +11,7 @@ import possible
 import pytest
 import reports.prediction
 import reports.training
+import run as benchmark
 import stock
 import streams
 import swap_file
@@ -138,6 +139,42 @@ def test_contenders_take_turns_and_those_of_one_share_are_in_cgroups_of_one_limi
     assert order == 2 * [("stock", False), ("ebb run, 1/3", True), ("stock on zram, 1/3", True)]
     assert Group.made == 2 * [(300, 0), (300, None)]
     assert found.result["contenders"]["ebb run, 1/3"][0]["cgroup_peak_bytes"] == 7
+
+
+def test_who_fails_is_noted_and_not_tried_again(monkeypatch):
+    found, runs, order = sitting(monkeypatch, [("stock", None), ("ebb run, 1/3", 3)])
+
+    def fail(_steps, _cgroup):
+        order.append(("failed", True))
+        raise children.ChildError("ebb run … ended with code 2\nno room")
+
+    found.rounds([runs[0], contenders.dataclasses.replace(runs[1], run=fail)])
+    assert order == [("stock", False), ("failed", True), ("stock", False)]
+    assert found.result["notes"] == ["ebb run, 1/3 failed in 300 B: no room"]
+
+
+def test_problems_are_named():
+    slow = result() | {"losses_equal": False}
+    slow["contenders"]["ebb run --policy window, 1/3"] = [turn([1.0, 1.0])]
+    assert list(benchmark.problems([slow])) == [
+        "the losses of mlp differ between contenders", "mlp: ebb run, 1/8 did not run",
+        "mlp: foresight takes 2.00 times as long as window"]
+
+
+def test_a_model_that_does_not_run_costs_itself_alone(monkeypatch):
+    class Sitting:
+        def __init__(self, name, *_):
+            self.name = name
+
+        def measure(self):
+            if self.name == "gpt2":
+                raise children.ChildError("no transformers")
+            return self.name
+
+    monkeypatch.setattr(contenders, "Sitting", Sitting)
+    arguments, failed = argparse.Namespace(models=["gpt2", "mlp"], json=True), []
+    assert list(benchmark.measure_training(arguments, lambda _text: None, failed)) == ["mlp"]
+    assert failed == ["gpt2 did not run: no transformers"]
 
 
 def test_without_rights_to_a_cgroup_all_run_without_and_it_is_said(monkeypatch):
