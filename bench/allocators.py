@@ -195,6 +195,7 @@ def main():
     if arguments.to_log:
         write_log(*arguments.to_log)
         return
+    head = sitting()
     progress = progress_line(arguments.json)
     try:
         arguments.flash = children.flash_directory(arguments.flash)
@@ -205,7 +206,7 @@ def main():
         raise SystemExit(f"bench/allocators.py: {error}") from None
     notes += [f"{name}: in its own training, after {STEPS[0]} steps, {rate:.2%} of managed allocations hit the cache"
               for name, rate in rates.items()]
-    results = {**sitting(), "quick": arguments.quick, "rounds": arguments.rounds,
+    results = {**head, "quick": arguments.quick, "rounds": arguments.rounds,
                "threads": arguments.threads, "notes": notes, "steady_hit_rates": rates, "runs": runs}
     report(results, table(runs), "allocators", arguments)
     if not arguments.json:

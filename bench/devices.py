@@ -41,6 +41,7 @@ def main():
             print(f"bench/devices.py: {program} is missing: build it with `make bench`", file=sys.stderr)
             return 2
         words = ["--mib", "2", "--rounds", "2"] if arguments.quick else []
+        head = sitting(packages=())
         child = children.run([program, *words], env=children.environment(), timeout=LIMIT_S)
         if child.returncode == CANNOT_RUN:
             print(f"{name}: left out: {child.tail(1)}", file=sys.stderr)
@@ -49,7 +50,7 @@ def main():
             print(f"bench/devices.py: {name}: {child.tail(3)}", file=sys.stderr)
             code = 1
             continue
-        results = {**sitting(packages=()), "quick": arguments.quick, **read_tables(child.stdout)}
+        results = {**head, "quick": arguments.quick, **read_tables(child.stdout)}
         print(json.dumps(results, indent=1) if arguments.json else child.stdout)
         if arguments.save:
             print(f"saved {save(results, name)}", file=sys.stderr)

@@ -76,6 +76,7 @@ def measure(arguments, progress):
 
 def main():
     arguments = parse_arguments()
+    head = sitting(packages=())
     progress = progress_line(arguments.json)
     try:
         fio.find()
@@ -83,7 +84,7 @@ def main():
         rows = measure(arguments, progress)
     except children.ChildError as error:
         raise SystemExit(f"bench/flash.py: {error}") from None
-    results = {**sitting(packages=()), "quick": arguments.quick, "memory_mib": arguments.memory_mib,
+    results = {**head, "quick": arguments.quick, "memory_mib": arguments.memory_mib,
                "factor": arguments.factor, "rounds": arguments.rounds, "runs": rows}
     report(results, flash_table(rows), "flash", arguments)
 

@@ -176,6 +176,7 @@ def print_sweep(sweep, rows):
 
 def main():
     arguments = parse_arguments()
+    head = sitting(packages=())
     try:
         if not arguments.reference.is_file():
             raise BenchError(f"{arguments.reference} is not there: give --traces and --reference, as in bench/data/g10")
@@ -189,7 +190,7 @@ def main():
         of_sweep = [row for row in rows if row["sweep"] == sweep]
         if of_sweep:
             print_sweep(sweep, of_sweep)
-    results = {**sitting(packages=()), "quick": arguments.quick, "summary": summarize(rows), "points": rows}
+    results = {**head, "quick": arguments.quick, "summary": summarize(rows), "points": rows}
     print_table(summary_table(results["summary"]))
     if arguments.save:
         print(f"saved {save(results, 'g10')}", file=sys.stderr)

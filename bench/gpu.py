@@ -126,7 +126,8 @@ def main():
 
     if not torch.cuda.is_available():
         sys.exit("bench/gpu.py: PyTorch sees no GPU on this machine")
-    results = {**sitting(), "quick": arguments.quick, "machine": torch.cuda.get_device_name(0),
+    head = sitting()
+    results = {**head, "quick": arguments.quick, "machine": torch.cuda.get_device_name(0),
                "models": [train(name, arguments, progress) for name in arguments.models.split(",")]}
     report(results, table(results["models"]), "gpu", arguments)
     return None

@@ -218,6 +218,7 @@ def main():
             parser.error(f"--{name} {getattr(arguments, name)}: at least {least}")
     if arguments.quick:
         arguments.rounds = 1
+    head = sitting()
     arguments.flash = flash_directory(arguments.flash)
     folder = pathlib.Path(arguments.flash) / f"ebb-checkpoint-{os.getpid()}"
     programs = {}
@@ -229,7 +230,7 @@ def main():
         sys.exit(f"inference: {error}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    whole = {**sitting(), "quick": arguments.quick, "programs": programs}
+    whole = {**head, "quick": arguments.quick, "programs": programs}
     if arguments.save:
         kind = {Generation: "inference", Llama: "llama", Adapter: "adapter", Pipeline: "pipeline"}[arguments.program]
         print(f"saved {save(whole, kind)}", file=sys.stderr)

@@ -21,7 +21,8 @@ PACKAGES = ("torch", "numpy", "transformers", "torchvision", "accelerate", "airl
 
 
 def sitting(packages=PACKAGES):
-    """Date and time, machine, commit, versions and command line, of which paths are left out."""
+    """Date and time, machine, commit, versions and command line, of which paths are left out. Ask before measuring: a
+    checkout may change meanwhile."""
     now = datetime.datetime.now().astimezone()
     words = [re.sub(r"^/.*", "PATH", word) for word in sys.argv[1:]]
     versions = {}

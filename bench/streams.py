@@ -113,6 +113,7 @@ def differences(runs):
 
 def main():
     arguments = parse_arguments()
+    head = sitting(packages=())
     try:
         arguments.flash = children.flash_directory(arguments.flash)
         names, notes = contenders()
@@ -121,7 +122,7 @@ def main():
         print(f"bench/streams.py: {error}", file=sys.stderr)
         return 2
     wrong = list(differences(runs))
-    results = {**sitting(packages=()), "memory_mib": arguments.memory_mib, "factor": arguments.factor,
+    results = {**head, "memory_mib": arguments.memory_mib, "factor": arguments.factor,
                "quick": arguments.quick, "rounds": arguments.rounds, "notes": notes, "digests_equal": not wrong,
                "summary": summarize(runs), "runs": runs}
     if arguments.json:
