@@ -38,7 +38,7 @@ TIMEOUT_S = 1800
 
 
 def now():
-    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    return datetime.datetime.now().astimezone().isoformat(timespec="microseconds")
 
 
 def predict(name, arguments, progress):

@@ -65,4 +65,4 @@ def test_prediction(flash):
     results = run("prediction.py", "--flash", flash)
     (row,), (model,) = results["rows"], results["models"]
     assert row["predicted_s"] > 0 and row["bound_s"] > 0 and len(row["turns"]) == results["rounds"] == 2
-    assert all(model["predicted_at"] < turn["started_at"] for turn in row["turns"])
+    assert all(model["predicted_at"] <= turn["started_at"] for turn in row["turns"])
