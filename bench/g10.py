@@ -21,9 +21,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "training"))
+sys.path[:0] = [str(HERE / "training"), str(HERE / "g10")]
 
-import g10_plots  # noqa: E402
+import plots  # noqa: E402
 from machine import describe_machine  # noqa: E402
 from output import print_table, save  # noqa: E402
 
@@ -241,7 +241,7 @@ def main():
                "summary": summarize(rows), "points": rows}
     print(f"saved {save(results, 'g10')}", file=sys.stderr)
     if arguments.plots:
-        for path in g10_plots.draw(rows, arguments.plots):
+        for path in plots.draw(rows, arguments.plots):
             print(f"drew {path}", file=sys.stderr)
     return 0
 
