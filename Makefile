@@ -49,7 +49,7 @@ test-all: setup ## every test there is; takes hours
 bench: setup ## the side-by-side benchmarks; takes long
 	@tools/bootstrap --bench
 	@cmake --build --preset release
-	@failed=0; for each in run inference prediction varying streams arrays allocators flash; do \
+	@failed=0; for each in run inference prediction varying loops streams arrays allocators flash; do \
 		$(PYTHON) bench/$$each.py || failed=1; \
 	done; for each in mirror opencl; do $(BUILD)/bench/bench_$$each || failed=1; done; exit $$failed
 

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -43,3 +44,12 @@ def save(results, name):
     path = folder / f"{results['date']}-{name}.json"
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return path.relative_to(HERE.parent)
+
+
+def commit():
+    """The commit that is checked out, with a + if files of it have changed; None outside a repository."""
+    command = ["git", "-C", HERE, "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() or None
+    except (OSError, subprocess.CalledProcessError):
+        return None
