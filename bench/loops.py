@@ -136,8 +136,8 @@ def point(name, disk, share, peak, budget, simulated):
                                       "iterations_ns": result["iterations_ns"], "stalls": result["stalls"],
                                       "lanes": result["lanes"]}
     return {"loop": name, "disk": disk, "memory": share, "peak_bytes": peak, "budget_bytes": budget,
-            "ideal_ns": first["ideal_ns"], "bound_ns": bound, "bound_note": simulated["bound_note"],
-            "policies": policies}
+            "fits": budget >= peak, "ideal_ns": first["ideal_ns"], "bound_ns": bound,
+            "bound_note": simulated["bound_note"], "policies": policies}
 
 
 def run_all(paths, arguments, results, progress):
@@ -157,12 +157,12 @@ def run_all(paths, arguments, results, progress):
 
 
 def summarize(points, policy):
-    """Of one policy: median and worst share of the bound over the points that have one, and how many have none."""
+    """Of one policy: median and worst share of the bound over the points that have one and do not hold all."""
     shares = sorted((each["policies"][policy]["of_bound"], f"{each['loop']} at {each['memory']} on {each['disk']}")
-                    for each in points if each["bound_ns"])
+                    for each in points if each["bound_ns"] and not each["fits"])
     if not shares:
-        return {"points": len(points), "without_bound": len(points), "median": None, "worst": None}
-    return {"points": len(points), "without_bound": len(points) - len(shares),
+        return {"points": len(points), "counted": 0, "median": None, "worst": None, "above": []}
+    return {"points": len(points), "counted": len(shares),
             "median": statistics.median(share for share, _ in shares),
             "worst": {"of_bound": shares[0][0], "point": shares[0][1]},
             "above": [f"{name}, {share:.2%}" for share, name in shares if share > 1]}
@@ -174,7 +174,7 @@ def table(points, policy):
     for each in points:
         result = each["policies"][policy]
         cell = f"{result['of_bound']:.1%}" if each["bound_ns"] else f"({result['step_ns'] / each['ideal_ns']:.2f}x)"
-        rows[each["loop"], each["disk"]][each["memory"]] = cell
+        rows[each["loop"], each["disk"]][each["memory"]] = "all fits" if each["fits"] else cell
         rows[each["loop"], each["disk"]]["head"] = [format_size(each["peak_bytes"]), f"{each['ideal_ns'] * 1e-9:.3f} s"]
     for (loop, disk), row in rows.items():
         lines.append([loop, disk, *row["head"], *(row[share] for share in SHARES)])
@@ -186,11 +186,11 @@ def notes(results):
     lines = []
     for name, found in results["summary"].items():
         if found["median"] is None:
-            lines.append(f"{name}: no point has a bound")
+            lines.append(f"{name}: no point counts")
             continue
         lines.append(f"{name}: {found['median']:.1%} of the bound in the median, at worst "
                      f"{found['worst']['of_bound']:.1%} ({found['worst']['point']}); "
-                     f"{found['points'] - found['without_bound']} of {found['points']} points have a bound")
+                     f"{found['counted']} of {found['points']} points count")
         lines += [f"  faster than the bound: {each}" for each in found["above"]]
     unbounded = collections.defaultdict(lambda: collections.defaultdict(dict))
     for each in results["points"]:

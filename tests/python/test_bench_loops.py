@@ -72,7 +72,14 @@ def test_a_point_without_a_bound_says_why(tmp_path):
     for row in rows:  # 1/2 of 320 MiB has room for the largest, the others have not
         assert row[-4].endswith("%") and all(cell.startswith("(") and cell.endswith("x)") for cell in row[-3:]), row
     assert "a launch touches more than device memory holds" in done.stdout
-    assert "gpt2 at 1/3, 1/4, 1/8" in done.stdout and "2 of 8 points have a bound" in done.stdout
+    assert "gpt2 at 1/3, 1/4, 1/8" in done.stdout and "2 of 8 points count" in done.stdout
+
+
+def test_what_fits_flatters_nobody(tmp_path):
+    write_recording(tmp_path / "gpt2.jsonl.zst", [4 * MIB] * 6, 10**6)  # less than the least memory of a runtime
+    done = run("--recordings", tmp_path, "--only", "gpt2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("all fits") == 8 and "foresight: no point counts" in done.stdout
 
 
 def test_what_cannot_be_recorded_is_named(tmp_path, monkeypatch, capsys):
