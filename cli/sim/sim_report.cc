@@ -65,10 +65,13 @@ Json result_json(const SimFindings& findings, const SimResult& result) {
   const Iteration& last = result.iterations.back();
   Json stalls = Json::object();
   for (std::size_t i = 0; i < kCauseKeys.size(); ++i) stalls[kCauseKeys[i]] = last.stall_ns[i];
+  Json times = Json::array();
+  for (const Iteration& iteration : result.iterations) times.push_back(iteration.ns);
   const bool bounded = bound_note(findings).empty();
   return {{"policy", result.policy},
           {"first_iteration_ns", result.iterations.front().ns},
           {"iteration_ns", last.ns},
+          {"iterations_ns", times},
           {"ideal_ns", last.ideal_ns},
           {"bound_ns", bounded ? Json(findings.bound.total_ns()) : Json(nullptr)},
           {"bound_written_ns", bounded ? Json(findings.bound_written.total_ns()) : Json(nullptr)},

@@ -219,7 +219,7 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   const std::uint64_t now_ns = monotonic_ns();
   Lock lock(mutex_);
   tell_core();
-  if (last_launch_ns_ != 0 && now_ns > last_launch_ns_) core_.launches().ran(now_ns - last_launch_ns_);
+  tell_time(now_ns);
   const std::uint64_t iterations = core_.launches().iterations();
   const std::uint64_t ticket = core_.launches().announce(op, ranges);
   if (core_.launches().iterations() != iterations) end_iteration();  // nobody has told of it
@@ -228,8 +228,14 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   const bool waits = core_.launches().waits(ticket, ranges);
   if (waits) wait_while(lock, [&] { return core_.launches().waits(ticket, ranges); });
   // Time that was waited is none that the launch runs. Where nothing was to be done the clock need not be asked again.
-  last_launch_ns_ = waits || !core_.engine().idle() ? monotonic_ns() : now_ns;
+  const std::uint64_t ready_ns = waits || !core_.engine().idle() ? monotonic_ns() : now_ns;
+  launch_clock_.begin(ready_ns, stalls_.total_ns(ready_ns));
   return ticket;
+}
+
+// How long the launch announced last has run. Lock held.
+void ManagedRuntime::tell_time(std::uint64_t now_ns) {
+  if (const std::uint64_t ns = launch_clock_.end(now_ns, stalls_.total_ns(now_ns))) core_.launches().ran(ns);
 }
 
 void ManagedRuntime::retire(std::uint64_t ticket) noexcept {
@@ -335,6 +341,7 @@ void ManagedRuntime::step() noexcept {
   const Lock lock(mutex_);
   ++steps_;
   tell_core();
+  tell_time(monotonic_ns());  // the next launch, which would tell, belongs to another iteration
   end_iteration();
   core_.launches().step();
   // Now and then, so that a program that is killed, or never ends, leaves a trace too.

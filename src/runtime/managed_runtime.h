@@ -31,6 +31,7 @@
 #include "runtime/cache/range_cache.h"
 #include "runtime/fork/fork_board.h"
 #include "runtime/pace/flash_pace.h"
+#include "runtime/pace/launch_clock.h"
 #include "runtime/pace/stall_clock.h"
 #include "runtime/pace/starvation_clock.h"
 #include "runtime/passes/pass_store.h"
@@ -130,6 +131,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   static std::uint64_t cached_bytes_max(std::uint64_t budget_bytes);
   void tell_core();
   void end_iteration();
+  void tell_time(std::uint64_t now_ns);
   void pump();
   void claim_cache();
   void consider_cache();
@@ -219,7 +221,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   std::size_t faulting_count_ = 0;
   std::uint64_t faults_ = 0;
   std::uint64_t steps_ = 0;
-  std::uint64_t last_launch_ns_ = 0;  // when the launch announced last had its blocks
+  LaunchClock launch_clock_;
   StarvationClock starvation_;
   std::uint64_t held_blocks_ = 0;  // counted once for each who holds them
   std::uint64_t lost_reported_ = 0;

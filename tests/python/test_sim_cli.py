@@ -94,6 +94,7 @@ def test_times_are_those_of_the_lanes(round_robin):
     result = by_policy(sim_json(round_robin, *MACHINE, "--policy", "on_demand"))["on_demand"]
     assert result["ideal_ns"] == 9 * 10**7
     assert result["iteration_ns"] == 9 * (10**7 + 16 * 10**6)
+    assert result["iterations_ns"] == [result["first_iteration_ns"], *[result["iteration_ns"]] * 4]
     assert result["stalls"] == {"fault_ns": 9 * 16 * 10**6, "fetch_ns": 0, "late_ns": 0, "no_frame_ns": 0}
     assert result["lanes"]["host_in"] == {"bytes": 144 * MIB, "busy_ns": 144 * 10**6}
     assert result["lanes"]["host_out"]["bytes"] == 0, "clean copies were written again"

@@ -97,6 +97,7 @@ def test_a_recorded_step_is_that_step(tmp_path, flash):
     assert found["iterations"] == 1
     assert found["timed_launches"] == found["launches"] > 30
     lines = [json.loads(line) for line in run(["zcat", trace]).stdout.splitlines()]
+    assert all(line["ns"] > 0 for line in lines if "launch" in line), "also the last one before the step's end"
     tensors = [line for line in lines if "bytes" in line]
     kept = [tensor["bytes"] for tensor in tensors if tensor.get("persistent")]
     assert kept == [4 * MIB] * 9, "three weights, and two moments of each"
