@@ -49,7 +49,7 @@ int plan_trace(const PlanArguments& arguments) {
   const Vitality vitality = analyse(trace, kPageBytes);
   PlanFindings findings{trace, vitality, machine, {}, {}};
   findings.written = lower_bound(vitality, machine, {.copies = Copies::kWritten});
-  findings.kept = lower_bound(vitality, machine, {.copies = Copies::kKeptClean});
+  findings.kept = lower_bound(analyse(trace, kPageBytes, Dead::kStays), machine, {.copies = Copies::kKeptClean});
   if (!arguments.html.empty()) {
     write_page(arguments.html, draw_pressure_html(vitality, machine.device_bytes, title_of(trace)));
   }

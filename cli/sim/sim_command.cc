@@ -130,12 +130,12 @@ std::vector<double> draw_factors(const Trace& trace, double vary, std::uint64_t 
 }
 
 // The times that count in a bound are those of the last iteration.
-Vitality vitality_of(Trace trace, const std::vector<double>& factors) {
+Trace varied(Trace trace, const std::vector<double>& factors) {
   for (std::size_t i = 0; i < factors.size(); ++i) {
     std::uint64_t& ns = trace.launches[i].ns;
     if (ns != Trace::kUnknown) ns = static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) * factors[i]));
   }
-  return analyse(trace, kPageBytes);
+  return trace;
 }
 
 }  // namespace
@@ -161,9 +161,10 @@ int simulate_trace(const SimArguments& arguments) {
   }
   if (!is_artifact(findings)) {
     progress.next("lower bound");
-    const Vitality vitality = vitality_of(trace, arguments.iterations > 1 ? factors : std::vector<double>{});
-    findings.bound = lower_bound(vitality, options.machine, {.copies = Copies::kKeptClean});
-    findings.bound_written = lower_bound(vitality, options.machine, {.copies = Copies::kWritten});
+    const Trace last = varied(trace, arguments.iterations > 1 ? factors : std::vector<double>{});
+    findings.bound =
+        lower_bound(analyse(last, kPageBytes, Dead::kStays), options.machine, {.copies = Copies::kKeptClean});
+    findings.bound_written = lower_bound(analyse(last, kPageBytes), options.machine, {.copies = Copies::kWritten});
   }
   progress.clear();
   write_all(STDOUT_FILENO, arguments.json ? to_json(findings) : to_table(findings, wants_colour(STDOUT_FILENO)));

@@ -62,7 +62,7 @@ Course Maker::make(Copies copies) {
 }
 
 void Maker::add_pools() {
-  std::vector<Row> here(slots_), back(slots_);
+  std::vector<Row> here(slots_), absent(slots_), back(slots_);
   for (std::uint32_t t = 0; t < slots_; ++t) {
     const auto balance = [&](const Columns& pool, const Columns* from, const Columns* to) {
       const Row row = program_.add_row(0, 0);
@@ -75,7 +75,7 @@ void Maker::add_pools() {
       return row;
     };
     here[t] = balance(course_.here, nullptr, &course_.out);
-    balance(course_.absent, &course_.out, &course_.in);
+    absent[t] = balance(course_.absent, &course_.out, &course_.in);
     back[t] = balance(course_.back, &course_.in, nullptr);
   }
   // What is open at the end of the iteration is in one of the pools, and nothing else is: without this a pool could be
@@ -88,7 +88,7 @@ void Maker::add_pools() {
     for (std::size_t i = 0; i < course_.amounts[c].size(); ++i) {
       const Absence& absence = group_[c].absences[i];
       program_.add_term(here[absence.begin], course_.amounts[c][i], 1);
-      program_.add_term(back[absence.due], course_.amounts[c][i], -1);
+      program_.add_term((absence.returns ? back : absent)[absence.due], course_.amounts[c][i], -1);
       if (absence.crosses) program_.add_term(anchor, course_.amounts[c][i], -1);
     }
   }

@@ -50,7 +50,7 @@ Absence absence_of(const Vitality::Period& period, const Cut& cut) {
   const auto launches = static_cast<std::uint32_t>(cut.gap.size());
   const std::uint32_t last = period.before == 0 ? launches - 1 : period.before - 1;
   const bool crosses = period.wraps && period.before != 0;
-  return {cut.gap[period.after], cut.gap[last], crosses, crosses};
+  return {cut.gap[period.after], cut.gap[last], period.needed, crosses, crosses};
 }
 
 // The periods of one content, in the order after it was made, which may run past the end of the iteration.
@@ -93,7 +93,7 @@ Fluid make_fluid(const Vitality& vitality, const BoundOptions& options) {
   std::uint32_t number = 0;
   const bool kept = options.copies == Copies::kKeptClean;
   for (const auto& period : vitality.periods) {
-    if (!period.needed || period.bytes == 0) continue;
+    if ((!period.needed && vitality.dead == Dead::kVanishes) || period.bytes == 0) continue;
     contents[{period.tensor, kept ? period.made : 0, kept ? 0 : number++}].push_back(&period);
   }
   using Key = std::tuple<std::uint32_t, bool, std::vector<Absence>>;

@@ -23,7 +23,8 @@ struct Slot {
 
 struct Absence {
   std::uint32_t begin = 0;   // the slot in which the first bytes may leave
-  std::uint32_t due = 0;     // the slot at whose end all must be back
+  std::uint32_t due = 0;     // the slot at whose end all must be back, or is dead
+  bool returns = true;       // it does not where nobody reads it any more
   bool crosses = false;      // open at the end of the iteration
   bool made_before = false;  // from when its content was made to `due`: over the end of the iteration
   bool operator==(const Absence&) const = default;

@@ -23,10 +23,11 @@ void accumulate(std::vector<std::uint64_t>& series) {
 
 class Analysis {
  public:
-  Analysis(const Trace& trace, std::uint64_t granule_bytes)
-      : trace_(trace), launches_(static_cast<std::uint32_t>(trace.launches.size())) {
+  Analysis(const Trace& trace, std::uint64_t granule_bytes, Dead dead)
+      : trace_(trace), launches_(static_cast<std::uint32_t>(trace.launches.size())), stays_(dead == Dead::kStays) {
     EBB_CHECK(granule_bytes > 0);
     result_.granule_bytes = granule_bytes;
+    result_.dead = dead;
   }
 
   Vitality run() {
@@ -123,7 +124,7 @@ class Analysis {
     if (life.persistent) {
       add(result_.vital_bytes, 0, launches_, life.bytes);
     } else {
-      add(result_.vital_bytes, uses.front().launch, uses.back().launch + 1, life.bytes);
+      add(result_.vital_bytes, uses.front().launch, stays_ ? life.dies : uses.back().launch + 1, life.bytes);
     }
     // The content that a persistent tensor starts with was made by the last launch of the iteration that writes it.
     std::uint32_t made = life.persistent ? Trace::kNone : uses.front().launch;
@@ -133,7 +134,10 @@ class Analysis {
     for (std::size_t i = 0; i < uses.size(); ++i) {
       if (uses[i].writes) made = uses[i].launch;
       const bool wraps = i + 1 == uses.size();
-      if (wraps && !life.persistent) return;
+      if (wraps && !life.persistent) {
+        if (stays_ && life.dies > uses[i].launch + 1) add_period(tensor, uses[i].launch, {life.dies}, false, made);
+        return;
+      }
       const Use& next = wraps ? uses.front() : uses[i + 1];
       const std::uint32_t distance = next.launch + (wraps ? launches_ : 0) - uses[i].launch;
       if (distance > 1) add_period(tensor, uses[i].launch, next, wraps, made);
@@ -152,7 +156,7 @@ class Analysis {
     const auto& start = result_.start_ns;
     period.ns = wraps ? start.back() - start[after + 1] + start[next.launch] : start[next.launch] - start[after + 1];
     result_.periods.push_back(period);
-    if (period.needed) return;
+    if (period.needed || stays_) return;
     if (wraps) {
       add(result_.vital_bytes, 0, next.launch, 0 - period.bytes);
       add(result_.vital_bytes, after + 1, launches_, 0 - period.bytes);
@@ -177,11 +181,14 @@ class Analysis {
 
   const Trace& trace_;
   const std::uint32_t launches_;
+  const bool stays_;  // dead content
   Vitality result_;
 };
 
 }  // namespace
 
-Vitality analyse(const Trace& trace, std::uint64_t granule_bytes) { return Analysis(trace, granule_bytes).run(); }
+Vitality analyse(const Trace& trace, std::uint64_t granule_bytes, Dead dead) {
+  return Analysis(trace, granule_bytes, dead).run();
+}
 
 }  // namespace ebb

@@ -3,7 +3,7 @@
 //
 // A tensor lives from its first launch to its last, unless `alloc` and `free` lines say otherwise; a persistent one
 // always. A launch that writes a tensor without reading it replaces its content, so before such a launch, before the
-// first use and after the last there is no content worth moving.
+// first use and after the last there is no content worth moving (Dead::kVanishes).
 //
 // A pure function of the trace; what it returns is owned by the caller and only read afterwards.
 // Invariants: working_set_bytes[k] <= vital_bytes[k] <= live_bytes[k] for every launch k; periods are sorted by
@@ -17,6 +17,10 @@
 #include "plan/trace.h"
 
 namespace ebb {
+
+// What becomes of content that no launch reads any more. Who knows the whole trace can let it vanish; a runtime under a
+// program that may still look at it has to keep it until it is freed or overwritten: it is vital too.
+enum class Dead : std::uint8_t { kVanishes, kStays };
 
 struct Vitality {
   using TensorIndex = Trace::TensorIndex;
@@ -37,13 +41,14 @@ struct Vitality {
     bool persistent = false;  // alive at every launch
     bool written = false;     // by any launch
   };
-  // Tensor unused strictly between launch `after` and launch `before`.
+  // Tensor unused strictly between launch `after` and launch `before`, which uses it or, with Dead::kStays, is the
+  // first after it was freed.
   struct Period {
     TensorIndex tensor = 0;
     LaunchIndex after = 0;
     LaunchIndex before = 0;
     bool wraps = false;   // `before` belongs to the next iteration; persistent tensors only, also those used once
-    bool needed = false;  // `before` reads what is there; otherwise the content is dead and needs no transfer
+    bool needed = false;  // `before` reads what is there; otherwise the content is dead and nothing returns
     // The launch that made the content, possibly in the previous iteration; for a tensor that comes from outside, its
     // first use; kNone: persistent and never written. Periods of a tensor with equal `made` hold the same content: a
     // copy that was written out for one is good for the others.
@@ -58,7 +63,7 @@ struct Vitality {
 
   std::vector<std::uint64_t> start_ns;           // launches + 1: when each would start; the last: when all have ended
   std::vector<std::uint64_t> live_bytes;         // at each launch: of all tensors alive
-  std::vector<std::uint64_t> vital_bytes;        // of those, used now or with content that is read later
+  std::vector<std::uint64_t> vital_bytes;        // of those, used now or with content that matters later
   std::vector<std::uint64_t> working_set_bytes;  // of those, used now
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t peak_vital_bytes = 0;
@@ -66,6 +71,7 @@ struct Vitality {
   LaunchIndex peak_live_launch = 0;        // the first with peak_live_bytes
   LaunchIndex working_set_max_launch = 0;  // likewise
   std::uint64_t granule_bytes = 1;
+  Dead dead = Dead::kVanishes;
   std::uint32_t unknown_durations = 0;  // launches without a time; they count as 0 ns
 
   std::uint64_t ideal_ns() const { return start_ns.empty() ? 0 : start_ns.back(); }
@@ -75,6 +81,6 @@ struct Vitality {
 };
 
 // Tensors are rounded up to whole granules: 1 for none, 4096 to compare with G10, the block size for the runtime.
-Vitality analyse(const Trace& trace, std::uint64_t granule_bytes = 1);
+Vitality analyse(const Trace& trace, std::uint64_t granule_bytes = 1, Dead dead = Dead::kVanishes);
 
 }  // namespace ebb

@@ -86,6 +86,21 @@ TEST(LowerBound, DeadContentLeavesForNothing) {
   EXPECT_EQ(lower_bound(analyse(trace), machine(10, 0, 10)).outcome, Bound::Outcome::kFits);
 }
 
+// A gradient that the optimizer has used and that is freed at the end of the iteration: who may not lose it writes it
+// before the workspace takes its place, but never brings it back.
+TEST(LowerBound, WhatNobodyFreedYetHasToBeWritten) {
+  Trace trace;
+  const auto gradient = add_tensor(trace, 10 * kGB);
+  const auto workspace = add_tensor(trace, 10 * kGB);
+  add_launch(trace, kSecond, {}, {gradient});
+  add_launch(trace, kSecond, {}, {workspace});
+  trace.tensors[gradient].freed_before = 2;
+  const Machine on = machine(15, 0, 10, 5, 2.5);
+  EXPECT_EQ(lower_bound(analyse(trace), on).stall_ns, 0u);
+  const Bound bound = lower_bound(analyse(trace, 1, Dead::kStays), on);
+  EXPECT_NEAR(static_cast<double>(bound.stall_ns) / 1e9, 5 / 5.0, kTolerance);
+}
+
 TEST(LowerBound, WrapAroundPeriodsCount) {
   // The optimizer's state is used once an iteration; a long launch later hides the way out and back.
   Trace trace;

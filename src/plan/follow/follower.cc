@@ -38,13 +38,14 @@ void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
   }
   next_serial_ = allocation + 1;
   live_[allocation] = blocks;
+  next_uses_.add(allocation, blocks);
   recording_.add_allocation(allocation, bytes);
   recording_.add_place(allocation, blocks);
   if (!following_) return;
   std::uint64_t when = kFar;
   if (guide_ != nullptr) {
     if (const Position first = guide_->allocated(allocation, bytes); first != Recording::kNever) when = base_ + first;
-    return see_use(blocks, when);
+    return see_use(allocation, blocks, when);
   }
   const Position position = match(Recording::allocation_signature(bytes), 0, {});
   if (position != Recording::kNever) {
@@ -52,17 +53,15 @@ void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
     bound_[reference] = allocation;
     if (const Position first = plan().reference(reference).first; first != Recording::kNever) when = base_ + first;
   }
-  see_use(blocks, when);
+  see_use(allocation, blocks, when);
 }
 
-void Follower::cover(BlockRange blocks) {
-  if (blocks.end().value() <= next_use_.size()) return;
-  next_use_.resize(blocks.end().value() + std::size_t{1024}, kFar);
-}
+void Follower::cover(BlockRange blocks) { next_uses_.cover(blocks); }
 
 void Follower::mapped(std::uint64_t allocation, std::uint64_t /*bytes*/, BlockRange blocks) {
   cover(blocks);
   live_[allocation] = blocks;
+  next_uses_.add(allocation, blocks);
 }
 
 void Follower::freed(std::uint64_t allocation) {
@@ -70,6 +69,7 @@ void Follower::freed(std::uint64_t allocation) {
   if (found == live_.end()) return;
   recording_.add_free(allocation);
   recording_.add_place(allocation, found->second);
+  next_uses_.remove(allocation, found->second, now());
   live_.erase(found);
   if (guide_ != nullptr) guide_->freed(allocation);
 }
@@ -104,7 +104,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
     if (touches[i].allocation == 0) continue;
     doubt(uses[i].reference, touches[i].allocation);
     bound_[uses[i].reference] = touches[i].allocation;
-    see_use(touches[i].blocks, next_use_after(uses[i]));
+    see_use(touches[i].allocation, touches[i].blocks, next_use_after(uses[i]));
   }
   matched(position, touches);
 }
@@ -112,7 +112,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
 // What the plan does not know, or not all of.
 void Follower::see_unknown(std::span<const Touch> touches) {
   for (const Touch& touch : touches) {
-    if (recording_.made_here(touch.allocation)) see_use(touch.blocks, now() + kSoon);
+    if (recording_.made_here(touch.allocation)) see_use(touch.allocation, touch.blocks, now() + kSoon);
   }
 }
 
@@ -152,19 +152,21 @@ void Follower::launched_by_guide(std::uint64_t op, std::span<const Touch> touche
     end_guide();
     return began(true);
   }
-  const auto see = [&](const Recording::Use& use, BlockRange blocks) {
+  const auto see = [&](const Recording::Use& use, std::uint64_t allocation, BlockRange blocks) {
     const std::uint64_t next = guide_->next_need(use);
-    if (blocks.count > 0) see_use(blocks, next == Guide::kNeverNeeded ? kFar : base_ + next);
+    if (blocks.count > 0) see_use(allocation, blocks, next == Guide::kNeverNeeded ? kFar : base_ + next);
   };
   ++guided_;
   // What was passed over is not going to happen.
   const Position passed = std::exchange(cursor_, guide_->cursor());
   for (Position i = passed; i < position; ++i) {
-    for (const Recording::Use& use : plan().uses(plan().event(i))) see(use, blocks_of(use, false));
+    for (const Recording::Use& use : plan().uses(plan().event(i))) {
+      see(use, resolve(use.reference, false), blocks_of(use, false));
+    }
   }
   const auto uses = plan().uses(plan().event(position));
   const auto operands = guide_->operands();
-  for (std::size_t i = 0; i < uses.size(); ++i) see(uses[i], operands[i].blocks);
+  for (std::size_t i = 0; i < uses.size(); ++i) see(uses[i], operands[i].allocation, operands[i].blocks);
   matched(position, operands);
 }
 
@@ -220,15 +222,6 @@ std::uint64_t Follower::next_use_after(const Recording::Use& use) const {
   return next == Recording::kNever ? kFar : base_ + plan().size() + next;
 }
 
-// A block may hold several allocations: the earliest use counts, until it has passed.
-void Follower::see_use(BlockRange blocks, std::uint64_t when) {
-  const std::uint64_t now = base_ + cursor_;
-  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-    std::uint64_t& next = next_use_[i.value()];
-    next = next < now || next == kFar ? when : std::min(next, when);
-  }
-}
-
 void Follower::step() {
   const std::uint64_t start = recording_.start();
   doubt_absent();
@@ -262,7 +255,7 @@ void Follower::step() {
 
 // When each allocation that lives is needed, from the cursor on.
 void Follower::rebuild() {
-  std::fill(next_use_.begin(), next_use_.end(), kFar);
+  next_uses_.forget();
   seen_.assign(plan().references(), false);
   for (Position position = cursor_; position < plan().size(); ++position) {
     const Recording::Event& event = plan().event(position);
@@ -271,7 +264,7 @@ void Follower::rebuild() {
       seen_[reference] = true;
       const std::uint64_t serial = resolve(reference, false);
       if (const auto found = live_.find(serial); serial != 0 && found != live_.end()) {
-        see_use(found->second, base_ + position);
+        see_use(serial, found->second, base_ + position);
       }
     };
     for (const Recording::Use& use : plan().uses(event)) see(use.reference);
@@ -281,9 +274,8 @@ void Follower::rebuild() {
 
 std::uint64_t Follower::keep(BlockIndex index, const Block& block) const {
   if (!following_) return block.last_use;
-  if (index.value() >= next_use_.size()) return kUnforeseen;
   // A use that was expected and did not come tells nothing.
-  const std::uint64_t next = next_use_[index.value()];
+  const std::uint64_t next = next_uses_.of(index);
   return kHorizon - (next + 1 < base_ + cursor_ ? kFar : next);
 }
 
@@ -317,12 +309,6 @@ PlanLimits Follower::plan_limits() const {
   limits.flash_out_ns = pace().flash_out_ns;
   limits.flash_both_ns = pace().flash_both_ns;
   return limits;
-}
-
-// A use that was not foreseen when the block was last looked at.
-void Follower::expect(BlockIndex block, std::uint64_t when) {
-  std::uint64_t& next = next_use_[block.value()];
-  if (next == kFar || next < now() || next > when) next = when;
 }
 
 BlockRange Follower::blocks_of(const Recording::Use& use, bool next_iteration) const {

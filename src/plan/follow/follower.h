@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "plan/follow/iterations.h"
+#include "plan/follow/next_uses.h"
 #include "plan/guide/guide.h"
 #include "plan/planner/planner.h"
 #include "plan/policy.h"
@@ -75,10 +76,8 @@ class Follower : public Policy {
   std::uint64_t base() const { return base_; }
   std::uint64_t now() const { return base_ + cursor_; }
   Position cursor() const { return cursor_; }
-  std::uint64_t next_use(BlockIndex block) const {
-    return block.value() < next_use_.size() ? next_use_[block.value()] : kFar;
-  }
-  void expect(BlockIndex block, std::uint64_t when);
+  std::uint64_t next_use(BlockIndex block) const { return next_uses_.of(block); }
+  void expect(BlockIndex block, std::uint64_t when) { next_uses_.expect(block, when, now()); }
   // What a plan may count on: the frames but for those in transit.
   PlanLimits plan_limits() const;
   std::uint64_t block_bytes() const { return block_bytes_; }
@@ -89,7 +88,7 @@ class Follower : public Policy {
   bool comes_and_goes(std::uint64_t allocation) const { return absent_.contains(allocation); }
   // Those of a use of the plan, in this iteration or the next; none if they do not exist yet.
   BlockRange blocks_of(const Recording::Use& use, bool next_iteration) const;
-  std::uint32_t blocks_seen() const { return static_cast<std::uint32_t>(next_use_.size()); }
+  std::uint32_t blocks_seen() const { return next_uses_.blocks(); }
 
  private:
   // Of match.cc: where in the plan an event is, by its signature, and a launch by its operator and operands.
@@ -108,7 +107,9 @@ class Follower : public Policy {
   void launched_by_guide(std::uint64_t op, std::span<const Touch> touches);
   void end_guide();
   std::uint64_t next_use_after(const Recording::Use& use) const;
-  void see_use(BlockRange blocks, std::uint64_t when);
+  void see_use(std::uint64_t allocation, BlockRange blocks, std::uint64_t when) {
+    next_uses_.see(allocation, blocks, when, now());
+  }
   void follow(std::uint32_t kind);
   void doubt(std::uint32_t reference, std::uint64_t serial);
   void doubt_absent();
@@ -143,11 +144,11 @@ class Follower : public Policy {
   std::map<std::uint64_t, BlockRange> live_;      // by serial
   std::map<std::uint64_t, std::uint8_t> absent_;  // lasting, and not used in an iteration of late: its doubt
   std::vector<std::uint64_t> bound_;              // by reference of the plan: the serial it has in this iteration, or 0
-  std::vector<std::uint64_t> next_use_;           // by block
-  std::vector<BlockIndex> first_blocks_;          // scratch of launched()
-  std::vector<std::uint32_t> uses_;               // by reference of the plan: how often in an iteration
-  std::vector<Touch> aligned_;                    // what align() returns
-  std::vector<bool> seen_;                        // scratch of rebuild()
+  NextUses next_uses_{kFar};
+  std::vector<BlockIndex> first_blocks_;  // scratch of launched()
+  std::vector<std::uint32_t> uses_;       // by reference of the plan: how often in an iteration
+  std::vector<Touch> aligned_;            // what align() returns
+  std::vector<bool> seen_;                // scratch of rebuild()
 };
 
 // belady: knows what is needed last and evicts it, but fetches only what is needed now. Clairvoyant eviction without

@@ -44,6 +44,28 @@ TEST(Vitality, FindsLivesAndPeaks) {
   EXPECT_EQ(vitality.tensors[3].dies, 3u);
 }
 
+// Dead content that may still be looked at: until its tensor is freed, or overwritten.
+TEST(Vitality, WhatIsDeadCanStay) {
+  Trace trace = small_trace();
+  trace.tensors[2].freed_before = 4;  // "passing", whose last use is launch 2
+  const auto scratch = add_tensor(trace, 7, true);
+  add_launch(trace, 50, {}, {scratch});
+  const Vitality vanishes = analyse(trace), stays = analyse(trace, 1, Dead::kStays);
+  EXPECT_EQ(vanishes.vital_bytes, (std::vector<std::uint64_t>{110, 111, 1111, 110, 107}));
+  EXPECT_EQ(stays.vital_bytes, (std::vector<std::uint64_t>{117, 118, 1118, 118, 107}));
+  const auto of = [](const Vitality& vitality, std::uint32_t tensor) {
+    return std::count_if(vitality.periods.begin(), vitality.periods.end(), [&](auto& p) { return p.tensor == tensor; });
+  };
+  EXPECT_EQ(of(vanishes, 2), 0);
+  ASSERT_EQ(of(stays, 2), 1);
+  const auto dead = std::find_if(stays.periods.begin(), stays.periods.end(), [](auto& p) { return p.tensor == 2; });
+  EXPECT_EQ(dead->after, 2u);
+  EXPECT_EQ(dead->before, 4u);
+  EXPECT_EQ(dead->made, 1u);
+  EXPECT_FALSE(dead->needed);
+  EXPECT_FALSE(dead->wraps);
+}
+
 TEST(Vitality, FindsInactivePeriods) {
   const Vitality vitality = analyse(small_trace());
   ASSERT_EQ(vitality.periods.size(), 2u);
