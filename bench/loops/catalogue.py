@@ -1,4 +1,4 @@
-"""Catalogue: the loops that bench/loops.py measures, in one place. Standard library only.
+"""Catalogue: the loops that bench/simulated/loops.py measures, in one place. Standard library only.
 
 They are steps of models as other libraries build them, of the sizes that their authors give them or that a recording
 of 4 GiB allows. They were chosen before any of them was measured; none leaves this list because of its result.

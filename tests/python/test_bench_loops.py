@@ -1,4 +1,4 @@
-"""bench/loops.py: what it makes of recordings, what it says of those it has not, and that it makes them itself."""
+"""bench/simulated/loops.py: what it makes of recordings, what it says of those it has not, and that it makes them."""
 
 import importlib.util
 import json
@@ -10,7 +10,7 @@ import sys
 import pytest
 from ebb_program import EBB, ROOT, needs_ebb
 
-BENCH = ROOT / "bench" / "loops.py"
+BENCH = ROOT / "bench" / "simulated" / "loops.py"
 MIB = 2**20
 TIMEOUT_S = 300
 
