@@ -53,12 +53,14 @@ void Foresight::began(bool changed) {
   // Whatever the plan before wanted back, and when, this one does not know of.
   away_.clear();
   std::fill(away_until_.begin(), away_until_.end(), 0);
+  std::fill(stays_until_.begin(), stays_until_.end(), 0);
   cleanings_.clear();
 }
 
 void Foresight::cover(BlockRange blocks) {
   Follower::cover(blocks);
   away_until_.resize(blocks_seen(), 0);
+  stays_until_.resize(blocks_seen(), 0);
   destination_.resize(blocks_seen(), Tier::kHost);
   demanded_block_in_.resize(blocks_seen(), 0);
   cleanings_.cover(blocks_seen());
@@ -123,6 +125,7 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
     }
   }
   matched_cleanings(event, touches);
+  matched_stays(event, touches);
   const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + touches.size();
   for (auto& queue : leaving_) make_room(queue, entries);
   for (auto& queue : returning_) make_room(queue, entries + queue.size());
@@ -138,6 +141,20 @@ void Foresight::matched_cleanings(const Recording::Event& event, std::span<const
                                [](const Cleaning& cleaning, std::uint32_t use) { return cleaning.use < use; });
   for (; next != all.end() && next->use < event.first_use + touches.size(); ++next) {
     cleanings_.add(*next, blocks_of(touches[next->use - event.first_use].allocation), base());
+  }
+}
+
+// What this launch uses and is to stay, whatever is needed sooner.
+void Foresight::matched_stays(const Recording::Event& event, std::span<const Touch> touches) {
+  const std::vector<Plan::Stay>& all = plans_[kind()].plan.stays;
+  auto next = std::lower_bound(all.begin(), all.end(), event.first_use,
+                               [](const Plan::Stay& stay, std::uint32_t use) { return stay.use < use; });
+  for (; next != all.end() && next->use < event.first_use + touches.size(); ++next) {
+    const BlockRange tensor = blocks_of(touches[next->use - event.first_use].allocation);
+    const std::uint32_t end = std::min(next->first_block + next->blocks, tensor.count);
+    for (std::uint32_t i = next->first_block; i < end; ++i) {
+      stays_until_[tensor.first.value() + i] = base() + next->until;
+    }
   }
 }
 
@@ -177,6 +194,7 @@ std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   const std::uint64_t worth = Follower::keep(index, block);
   if (following() && worth == kUnforeseen) return worth + habit_.worth(index);
   if (!following() || index.value() >= away_until_.size()) return worth;
+  if (stays_until_[index.value()] > now()) return std::max(worth, kHorizon - now());
   const std::uint64_t until = away_until_[index.value()];
   const bool leaves = until > now() && next_use(index) >= until;  // another tensor may share the block
   return leaves && worth > kHorizon / 2 ? worth - kHorizon / 2 : worth;

@@ -57,6 +57,7 @@ class Foresight final : public Follower {
   void matched(Position position, std::span<const Touch> touches) override;
   void cover(BlockRange blocks) override;
   void began(bool changed) override;
+  void matched_stays(const Recording::Event& event, std::span<const Touch> touches);
   void matched_cleanings(const Recording::Event& event, std::span<const Touch> touches);
   void wake_up(Position position);
   Ahead planned(const PageTable& table, Tier below);
@@ -76,6 +77,7 @@ class Foresight final : public Follower {
   std::vector<Journey> away_;                                // heap: the one to return first on top
   std::array<std::vector<Journey>, kTiersBelow> returning_;  // heaps by tier below: needed first on top
   std::vector<std::uint64_t> away_until_;                    // by block: when it may be fetched, if it left by plan
+  std::vector<std::uint64_t> stays_until_;                   // by block: what it is worth until then is most
   std::vector<Tier> destination_;                            // by block
   std::uint64_t version_ = 0;
   CleaningQueue cleanings_;

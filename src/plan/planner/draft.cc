@@ -11,6 +11,7 @@ namespace {
 using Position = Recording::Position;
 
 constexpr int kRounds = 3;
+constexpr double kUnused = 0.6;  // of an iteration: so long is state not used
 
 std::vector<double> start_times(const Recording& recording) {
   const std::size_t size = recording.size();
@@ -31,12 +32,46 @@ Drafter::Drafter(const Recording& recording, const PlanLimits& limits)
       computed_ns_(start_times(recording)),
       start_ns_(computed_ns_),
       items_(pieces_.size()),
-      early_(size_) {}
+      early_(size_) {
+  find_state();
+}
+
+void Drafter::find_state() {
+  std::vector<bool> written(pieces_.size(), false), unused(pieces_.size(), false);
+  for (Position event = 0; event < size_; ++event) {
+    for (std::uint32_t i = pieces_.first_touch(event); i < pieces_.end_touch(event); ++i) {
+      const Pieces::Touch& touch = pieces_.touch(i);
+      if (touch.written) written[touch.piece] = true;
+      if (!touch.needed) continue;
+      const double ns = computed_ns_[touch.next] - computed_ns_[event + std::size_t{1}];
+      if (ns > kUnused * computed_ns_[size_]) unused[touch.piece] = true;
+    }
+  }
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+    state_.push_back(pieces_[i].carried && written[i] && unused[i]);
+    state_blocks_ += state_[i] ? blocks_of(i) : 0;
+  }
+}
+
+// The same part of each; parts of blocks add up from piece to piece.
+void Drafter::keep_state() {
+  staying_.assign(pieces_.size(), 0);
+  if (taste_.state_share <= 0 || state_blocks_ == 0) return;
+  const double part = std::min(1.0, taste_.state_share * limits_.frames / static_cast<double>(state_blocks_));
+  double kept = 0;
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+    if (!state_[i]) continue;
+    const double before = std::floor(kept);
+    kept += part * blocks_of(i);
+    staying_[i] = static_cast<std::uint32_t>(std::floor(kept) - before);
+  }
+}
 
 // What returns needs its frames before it is used. How long before is known only from a draft, so there are some.
 void Drafter::draft(const Taste& taste) {
   taste_ = taste;
   share_out();
+  keep_state();
   for (auto& touches : early_) touches.clear();
   start_ns_ = computed_ns_;
   for (int round = 0; round < kRounds; ++round) {
@@ -88,6 +123,7 @@ void Drafter::queue(std::uint32_t piece) {
   if (item.old && item.next != Pieces::kNever && item.next > now_) {
     item.rank += static_cast<std::uint64_t>((taste_.old_factor - 1) * static_cast<double>(item.next - now_));
   }
+  if (item.present <= staying_[piece]) item.rank = 0;
   if (item.present > floors_[piece]) item.rank += 4 * std::uint64_t{size_};  // before all that has no more than that
   idle_.emplace(item.rank, piece);
 }
@@ -204,7 +240,9 @@ void Drafter::shrink(bool steady) {
   while (present_ > frames && !idle_.empty()) {
     const std::uint32_t piece = std::prev(idle_.end())->second;
     Item& item = items_[piece];
-    const std::uint32_t there = item.present > floors_[piece] ? item.present - floors_[piece] : item.present;
+    const std::uint32_t floor = item.present > floors_[piece] ? floors_[piece] : 0;
+    const std::uint32_t stays = item.present > staying_[piece] ? staying_[piece] : 0;
+    const std::uint32_t there = item.present - std::max(floor, stays);
     const auto leaves = static_cast<std::uint32_t>(std::min<std::uint64_t>(there, present_ - frames));
     unqueue(piece);
     item.present -= leaves;

@@ -35,6 +35,10 @@ class Drafter {
   // That exist at every event, of the draft made last; and its absences in the order of their touches.
   std::span<const std::uint64_t> live_blocks() const { return live_blocks_; }
   const std::vector<PieceAbsence>& absences() const { return absences_; }
+  // Its blocks that stay between any two uses, by piece.
+  std::span<const std::uint32_t> staying() const { return staying_; }
+  // Whether there is what Taste::state_share is for.
+  bool has_state() const { return state_blocks_ > 0; }
   double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
 
  private:
@@ -53,6 +57,8 @@ class Drafter {
     std::uint64_t rank = 0;  // while it is in idle_
   };
 
+  void find_state();
+  void keep_state();
   void share_out();
   void begin();
   void run(bool steady);
@@ -84,6 +90,9 @@ class Drafter {
   std::vector<double> start_ns_;  // by which fetches are scheduled
   Taste taste_;
   std::vector<Item> items_;
+  std::vector<bool> state_;                                 // by piece: changed, and unused for most of an iteration
+  std::uint64_t state_blocks_ = 0;                          // in all of those
+  std::vector<std::uint32_t> staying_;                      // by piece: blocks that never leave (Taste::state_share)
   std::vector<std::uint32_t> floors_;                       // by piece: blocks that leave last (Taste::absent_share)
   std::vector<std::vector<std::uint32_t>> early_;           // by event: touches whose pieces begin to return
   std::set<std::pair<std::uint64_t, std::uint32_t>> idle_;  // present pieces by rank, the first to leave last

@@ -2,6 +2,7 @@
 #include "plan/planner/planner.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -18,12 +19,16 @@ constexpr double kBetter = 0.99, kBetterTiers = 0.999;
 // little, is written: real lanes are slower than forecast for few requests, and it has the most under way. Forecasts of
 // what is written are not as exact.
 constexpr double kBetterRead = 1.1, kBetterWritten = 0.97, kSpreadMore = 0.1;
+// Parts of memory that are tried for state.
+constexpr std::array<double, 5> kStateShares{0.2, 0.4, 0.6, 0.8, 0.9};
+constexpr double kBetterState = 0.995;
 constexpr double kWrittenMax = 0.125, kMovedMax = 1.15;
 
 struct Candidate {
   Taste taste;
   std::vector<PieceAbsence> absences;
   std::vector<Cleaning> cleanings;
+  std::vector<std::uint32_t> staying;  // by piece
   double ns = std::numeric_limits<double>::infinity();
 };
 
@@ -44,6 +49,7 @@ class Search {
     consider_with(kBetter, [](Taste& taste) { taste.lead_share = 0.5; });
     consider_with(kBetter, [](Taste& taste) { taste.paced = true; });
     consider_spread();
+    consider_state();
     return hand_out();
   }
 
@@ -55,7 +61,7 @@ class Search {
  private:
   Candidate candidate(const Taste& taste) {
     drafter_.draft(taste);
-    Candidate made{taste, drafter_.absences(), {}};
+    Candidate made{taste, drafter_.absences(), {}, {drafter_.staying().begin(), drafter_.staying().end()}};
     made.cleanings = make_cleanings(recording_, drafter_.pieces(), made.absences, drafter_.start_ns(),
                                     {drafter_.block_ns(Tier::kHost), drafter_.block_ns(Tier::kFlash)});
     if (!limits_.clean_host) write_all_to_host(made);
@@ -91,6 +97,22 @@ class Search {
     if (best_.ns >= better_than(whole) * whole.ns) best_ = whole;
   }
 
+  // State stays, and what is needed sooner leaves in its place. The forecast must promise more than it is wrong by.
+  void consider_state() {
+    if (best_.ns <= computed_ns() / kBetter || !drafter_.has_state()) return;
+    const Candidate without = best_;
+    for (const double share : kStateShares) {
+      consider_with(kBetterState, [&](Taste& taste) { taste.state_share = share; });
+    }
+    if (best_.taste.state_share > 0) {
+      for (const double factor : {1.0, 2.0, 4.0}) {
+        consider_with(kBetterState, [&](Taste& taste) { taste.old_factor = factor; });
+      }
+      consider_with(kBetterState, [](Taste& taste) { taste.lead_share = 0.5; });
+    }
+    if (best_.ns > kBetterWritten * without.ns) best_ = without;
+  }
+
   // How much better the spread draft, the best so far, must be than `whole`; above 1: it may be worse.
   double better_than(const Candidate& whole) const {
     double all = 0, written = 0, lane_ns = 0;
@@ -121,6 +143,7 @@ class Search {
   }
 
   Plan hand_out();
+  void hand_out_stays(Plan& plan) const;
 
   const Recording& recording_;
   const PlanLimits limits_;
@@ -144,9 +167,26 @@ Plan Search::hand_out() {
       plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());
     plan.absences.push_back(out);
   }
+  hand_out_stays(plan);
   plan.cleanings = std::move(best_.cleanings);
   plan.taste = best_.taste;
   return plan;
+}
+
+void Search::hand_out_stays(Plan& plan) const {
+  if (best_.taste.state_share <= 0) return;
+  const Pieces& pieces = drafter_.pieces();
+  for (Recording::Position position = 0; position < recording_.size(); ++position) {
+    const Recording::Event& event = recording_.event(position);
+    for (std::uint32_t i = pieces.first_touch(position); i < pieces.end_touch(position); ++i) {
+      const Pieces::Touch& touch = pieces.touch(i);
+      const std::uint32_t blocks = best_.staying[touch.piece];
+      if (blocks == 0 || !touch.needed) continue;
+      const std::uint32_t reference = recording_.uses(event)[touch.use - event.first_use].reference;
+      const std::uint32_t tensor = recording_.reference(reference).blocks.first.value();
+      plan.stays.push_back({touch.use, pieces[touch.piece].blocks.first.value() - tensor, blocks, touch.next});
+    }
+  }
 }
 
 }  // namespace

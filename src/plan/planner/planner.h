@@ -25,7 +25,15 @@ struct Plan {
   std::vector<TensorAbsence> absences;  // in the order of their uses
   std::vector<std::uint32_t> by_use;    // index of the first into absences, or kStays
   std::vector<Cleaning> cleanings;      // in the order of their uses
-  Taste taste;                          // what it was made to
+  // Blocks that stay after a use, although others are needed sooner (Taste::state_share).
+  struct Stay {
+    std::uint32_t use = 0;          // index of that use in the recording
+    std::uint32_t first_block = 0;  // relative to the tensor's first
+    std::uint32_t blocks = 0;
+    std::uint64_t until = 0;  // the event that uses them next; from size() on: in the next iteration
+  };
+  std::vector<Stay> stays;  // in the order of their uses
+  Taste taste;              // what it was made to
 
   static constexpr std::uint32_t kStays = 0xffffffff;
 };

@@ -21,6 +21,10 @@ struct Taste {
   // So much of each piece leaves before more of any does. Where a lane is what binds, it is busy all the time if what
   // it brings is needed all the time: a third of each layer in place, rather than a third of the layers.
   double absent_share = 1;
+  // So much of memory is for a part of each tensor that an iteration changes and hardly uses, as an optimizer's state.
+  // By the next use it would leave first of all, and come back and leave again while the optimizer keeps the lanes
+  // busy; weights, which leave in its place, are clean, and come back in passes that leave the lanes idle.
+  double state_share = 0;
   // Room for what returns, beside what Belady's rule keeps.
   std::uint32_t reserve_blocks = 0;
 };

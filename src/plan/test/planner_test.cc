@@ -34,21 +34,28 @@ class Script {
     recording_.add_free(tensor);
     recording_.add_place(tensor, blocks);
   }
-  void launch(std::vector<std::pair<std::uint64_t, std::uint32_t>> tensors, std::uint64_t ns = 1000) {
+  void launch(const std::vector<std::pair<std::uint64_t, std::uint32_t>>& tensors, std::uint64_t ns = 1000) {
+    add(tensors, ns, false);
+  }
+  void update(const std::vector<std::pair<std::uint64_t, std::uint32_t>>& tensors, std::uint64_t ns) {
+    add(tensors, ns, true);
+  }
+  const Recording& recording() const { return recording_; }
+
+ private:
+  void add(const std::vector<std::pair<std::uint64_t, std::uint32_t>>& tensors, std::uint64_t ns, bool written) {
     std::vector<Touch> touches;
     std::vector<BlockIndex> firsts;
     for (const auto& [tensor, blocks] : tensors) {
       const BlockRange range{BlockIndex(static_cast<std::uint32_t>(tensor) * 100), blocks};
-      touches.push_back({tensor, blocks * kBlock, range});
+      touches.push_back({tensor, blocks * kBlock, range, written});
       firsts.push_back(range.first);
     }
     recording_.add_launch(1, touches, firsts);
     for (const Touch& touch : touches) recording_.add_place(touch.allocation, touch.blocks);
     recording_.add_duration(ns);
   }
-  const Recording& recording() const { return recording_; }
 
- private:
   std::uint64_t next_;
   Recording recording_;
 };
@@ -203,6 +210,46 @@ TEST(Planner, HostMemoryIsFilledAndTheRestGoesToFlash) {
   EXPECT_EQ(host + flash, 20u);
   EXPECT_LE(host, 12u);
   EXPECT_GE(flash, 8u);
+}
+
+// Four weights used forward and backward, then an optimizer that changes them and two tensors of state for each.
+Script weights_and_state() {
+  constexpr std::uint32_t kLayers = 4, kBlocks = 8;
+  Script script(3 * kLayers);
+  for (std::uint32_t i = 1; i <= kLayers; ++i) script.launch({{i, kBlocks}}, 2000);
+  for (std::uint32_t i = kLayers; i >= 1; --i) script.launch({{i, kBlocks}}, 4000);
+  for (std::uint32_t i = 1; i <= kLayers; ++i) {
+    script.update({{i, kBlocks}, {kLayers + i, kBlocks}, {2 * kLayers + i, kBlocks}}, 400);
+  }
+  return script;
+}
+
+TEST(Planner, ForStateThatStaysWeightsLeave) {
+  const Script script = weights_and_state();
+  Taste taste;
+  const auto absent = [&](bool state) {
+    std::uint32_t blocks = 0;
+    for (const TensorAbsence& absence : make_plan(script.recording(), limits(48), taste).absences) {
+      const auto uses = script.recording().uses(script.recording().event(absence.after));
+      const std::uint32_t use = absence.use - script.recording().event(absence.after).first_use;
+      const std::uint64_t tensor = script.recording().reference(uses[use].reference).serial;
+      blocks += (tensor > 4) == state ? absence.blocks : 0;
+    }
+    return blocks;
+  };
+  const std::uint32_t weights = absent(false), state = absent(true);
+  taste.state_share = 0.5;
+  EXPECT_GT(absent(false), weights);
+  EXPECT_LT(absent(true), state);
+  const Plan plan = make_plan(script.recording(), limits(48), taste);
+  EXPECT_FALSE(plan.stays.empty());
+  for (const Plan::Stay& stay : plan.stays) {
+    for (const TensorAbsence& absence : plan.absences) {
+      const bool apart = absence.first_block >= stay.first_block + stay.blocks ||
+                         absence.first_block + absence.blocks <= stay.first_block;
+      EXPECT_TRUE(absence.use != stay.use || apart);
+    }
+  }
 }
 
 TEST(Planner, ToTheTasteThatASearchFoundThePlanIsTheSame) {
