@@ -1,4 +1,4 @@
-"""Child of bench/simulated/loops.py: builds one loop and takes its steps. Prints JSON lines, seconds and loss of each."""
+"""Child of bench/simulated/loops.py: builds one loop and takes its steps. JSON lines, seconds and loss of each."""
 
 import argparse
 import importlib

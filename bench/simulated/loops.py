@@ -2,7 +2,7 @@
 """Held-out loops: how near to the proved bound a planned step of other people's models comes.
 
 Every loop of bench/loops/catalogue.py is recorded once with room for everything (`ebb run --record`). `ebb sim` then
-gives the step time and the bound (docs/design/0005) of that recording in 1/2 to 1/8 of its peak, on two disks and without
+gives the step time and the bound (docs/design/0005) of that recording in 1/2 to 1/8 of its peak, on two disks, without
 host memory, the machine that `ebb run` has on a CPU. A step time is the mean of several iterations: a single one may be
 faster than those around it. With --recordings DIR recordings are kept there, and those that are there are not made
 again: after a change of a policy only simulations are run. What could not be recorded, and points that have no bound,

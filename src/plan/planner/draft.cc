@@ -38,17 +38,22 @@ Drafter::Drafter(const Recording& recording, const PlanLimits& limits)
 
 void Drafter::find_state() {
   std::vector<bool> written(pieces_.size(), false), unused(pieces_.size(), false);
+  std::uint64_t most = 0;  // blocks of a launch
   for (Position event = 0; event < size_; ++event) {
+    std::uint64_t used = 0;
     for (std::uint32_t i = pieces_.first_touch(event); i < pieces_.end_touch(event); ++i) {
       const Pieces::Touch& touch = pieces_.touch(i);
+      used += blocks_of(touch.piece);
       if (touch.written) written[touch.piece] = true;
       if (!touch.needed) continue;
       const double ns = computed_ns_[touch.next] - computed_ns_[event + std::size_t{1}];
       if (ns > kUnused * computed_ns_[size_]) unused[touch.piece] = true;
     }
+    most = std::max(most, used);
   }
+  const bool fits = most <= limits_.frames;  // nothing stays beside a launch that is larger than memory
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-    state_.push_back(pieces_[i].carried && written[i] && unused[i]);
+    state_.push_back(fits && pieces_[i].carried && written[i] && unused[i]);
     state_blocks_ += state_[i] ? blocks_of(i) : 0;
   }
 }

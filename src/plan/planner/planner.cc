@@ -21,7 +21,7 @@ constexpr double kBetter = 0.99, kBetterTiers = 0.999;
 constexpr double kBetterRead = 1.1, kBetterWritten = 0.97, kSpreadMore = 0.1;
 // Parts of memory that are tried for state.
 constexpr std::array<double, 5> kStateShares{0.2, 0.4, 0.6, 0.8, 0.9};
-constexpr double kBetterState = 0.995;
+constexpr double kBetterState = 0.995, kBetterWithState = 0.985;
 constexpr double kWrittenMax = 0.125, kMovedMax = 1.15;
 
 struct Candidate {
@@ -110,7 +110,7 @@ class Search {
       }
       consider_with(kBetterState, [](Taste& taste) { taste.lead_share = 0.5; });
     }
-    if (best_.ns > kBetterWritten * without.ns) best_ = without;
+    if (best_.ns > kBetterWithState * without.ns) best_ = without;
   }
 
   // How much better the spread draft, the best so far, must be than `whole`; above 1: it may be worse.
