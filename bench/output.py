@@ -32,8 +32,12 @@ def sitting(packages=PACKAGES):
         except importlib.metadata.PackageNotFoundError:
             continue
     return {"date": now.date().isoformat(), "time": now.isoformat(timespec="seconds"), "machine": describe_machine(),
-            "commit": _commit(), "versions": versions, "command": " ".join([f"bench/{pathlib.Path(sys.argv[0]).name}",
-                                                                             *words])}
+            "commit": _commit(), "versions": versions, "command": " ".join([_script(), *words])}
+
+
+def _script():
+    path = pathlib.Path(sys.argv[0]).resolve()
+    return str(path.relative_to(HERE.parent) if path.is_relative_to(HERE) else f"bench/{path.name}")
 
 
 def _commit():

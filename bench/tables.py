@@ -40,6 +40,7 @@ TABLES = {
     "mirror": ("mirror", "devices", "document"),
     "opencl": ("opencl", "devices", "document"),
     "prediction": ("prediction", "prediction", "document"),
+    "loops": ("loops", "loops", "document"),
     "g10": ("g10", "g10", "document"),
     "g10-distribution": ("g10", "g10", "document_distribution"),
     "g10-batches": ("g10", "g10", "document_batches"),

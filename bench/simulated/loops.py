@@ -26,8 +26,9 @@ sys.path[:0] = [str(HERE), str(HERE / "training"), str(HERE / "loops")]
 import children  # noqa: E402
 import contenders  # noqa: E402
 from catalogue import LOOPS, missing_package  # noqa: E402
-from children import ChildError, ebb_binary, flash_directory, format_size  # noqa: E402
+from children import ChildError, ebb_binary, flash_directory  # noqa: E402
 from output import progress_line, report, sitting  # noqa: E402
+from reports.loops import table  # noqa: E402
 
 SHARES = {"1/2": 1 / 2, "1/3": 1 / 3, "1/4": 1 / 4, "1/8": 1 / 8}
 Disk = collections.namedtuple("Disk", "read_bps write_bps total_bps")
@@ -164,19 +165,6 @@ def summarize(points, policy):
             "median": statistics.median(share for share, _ in shares),
             "worst": {"of_bound": shares[0][0], "point": shares[0][1]},
             "above": [f"{name}, {share:.2%}" for share, name in shares if share > 1]}
-
-
-def table(points, policy):
-    lines = [["loop", "disk GB/s", "peak", "ideal", *SHARES]]
-    rows = collections.defaultdict(dict)
-    for each in points:
-        result = each["policies"][policy]
-        cell = f"{result['of_bound']:.1%}" if each["bound_ns"] else f"({result['step_ns'] / each['ideal_ns']:.2f}x)"
-        rows[each["loop"], each["disk"]][each["memory"]] = "all fits" if each["fits"] else cell
-        rows[each["loop"], each["disk"]]["head"] = [format_size(each["peak_bytes"]), f"{each['ideal_ns'] * 1e-9:.3f} s"]
-    for (loop, disk), row in rows.items():
-        lines.append([loop, disk, *row["head"], *(row[share] for share in SHARES)])
-    return lines
 
 
 def notes(results):
