@@ -79,6 +79,11 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--record", run.record, "Write a trace of one iteration, for ebb plan and ebb sim")
       ->type_name("FILE[.gz|.zst]")
       ->envname("EBB_RECORD");
+  command
+      ->add_option("--record-iterations", run.record_iterations,
+                   "Of so many iterations in a row, as they differ; not of one that stands for all [1]")
+      ->type_name("N")
+      ->envname("EBB_RECORD_ITERATIONS");
   command->add_option("--guide", run.guide, "Plan the first steps by this trace of them; it is made if it is not there")
       ->type_name("FILE[.gz|.zst]")
       ->envname("EBB_GUIDE");

@@ -30,6 +30,7 @@
 #include "run/job.h"
 #include "run/preload.h"
 #include "run/program_file.h"
+#include "run/recording.h"
 #include "run/scratch_directory.h"
 #include "run/status_line.h"
 #include "run/summary.h"
@@ -141,6 +142,7 @@ Variables validated_settings(const RunArguments& arguments) {
     variables.emplace_back("EBB_POLICY", arguments.policy);
   }
   if (!arguments.record.empty()) variables.emplace_back("EBB_RECORD", absolute_path("--record", arguments.record));
+  add_record_iterations(arguments, variables);
   if (!arguments.guide.empty()) {
     check_guide(arguments);
     variables.emplace_back("EBB_GUIDE", absolute_path("--guide", arguments.guide));
@@ -283,6 +285,9 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
     RunAccount account = make_account(arguments, variables, outcome, stats_path, claim_path);
     account.not_loaded = not_loaded;
     publish(account, arguments, file);
+    if (const std::string less = recording_shortfall(arguments); !less.empty()) {
+      write_all(STDERR_FILENO, fmt::format("ebb: {}\n", less));
+    }
   } else {
     write_all(STDERR_FILENO, fmt::format("ebb: {}\n", outcome.start_error));
   }

@@ -15,6 +15,7 @@ struct RunArguments {
   std::string flash;
   std::string policy;
   std::string record;
+  std::string record_iterations;
   std::string guide;
   std::string block;
   std::string managed_min;

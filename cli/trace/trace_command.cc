@@ -56,8 +56,8 @@ std::string table_of(const Import& import, const Summary& summary) {
   if (trace.batch != 0) text += line("batch", std::to_string(trace.batch));
   if (!trace.device.empty()) text += line("device", printable(trace.device));
   if (!trace.source.empty()) text += line("source", printable(trace.source));
-  text += line("launches", fmt::format("{} of {} operators, {} iterations marked", trace.launches.size(),
-                                       trace.ops.size(), trace.steps.size()));
+  text += line("launches", fmt::format("{} of {} operators, {} iterations {}", trace.launches.size(), trace.ops.size(),
+                                       trace.steps.size(), trace.sequence ? "in a row" : "marked"));
   std::string time =
       summary.timed_launches == 0 ? "unknown" : format_seconds(static_cast<double>(summary.total_ns) * kSecondsPerNs);
   if (summary.timed_launches != 0 && summary.timed_launches != trace.launches.size()) {
@@ -91,6 +91,7 @@ std::string json_of(const Import& import, const Summary& summary) {
                   {"launches", trace.launches.size()},
                   {"operators", trace.ops.size()},
                   {"iterations", trace.steps.size()},
+                  {"sequence", trace.sequence},
                   {"timed_launches", summary.timed_launches},
                   {"total_ns", summary.total_ns},
                   {"peak_bytes", summary.peak_bytes},

@@ -30,6 +30,9 @@ struct Options {
   // Where to write a trace of one iteration (docs/trace.md): first after four steps, then each time that their number
   // has doubled, and when the runtime closes; empty: nowhere.
   std::string record;
+  // How many iterations to write, as they follow one another after the first two; then written as soon as they are
+  // complete, and before that when their number has doubled. 1: one, which stands for all.
+  std::uint32_t record_iterations = 1;
   // A trace of the program's first steps from its very beginning, as `ebb run --guide` makes it: they are planned by
   // it as later ones are by the iteration before. For the policy foresight; empty: none.
   std::string guide;
@@ -58,8 +61,9 @@ struct Options {
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
 // EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_REMEMBER (passes in the user's cache), EBB_STATS,
-// EBB_RECORD, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT,
-// EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the variable.
+// EBB_RECORD, EBB_RECORD_ITERATIONS, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE,
+// EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the
+// variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

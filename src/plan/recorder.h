@@ -1,8 +1,9 @@
-// Recorder: a Policy around another one that listens in and keeps the last two whole iterations, from which it makes a
-// Trace: what `ebb run --record` writes.
+// Recorder: a Policy around another one that listens in and makes a Trace: what `ebb run --record` writes. Either of
+// one iteration, for which it keeps the last two whole ones, or of a sequence of them, after the first two whole ones.
 //
-// An iteration may begin anywhere. The program's own mark, the optimizer's step, is a bad place: the gradients live
-// across it. trace() begins where the fewest bytes live across that are not there for ever.
+// One iteration that is repeated may begin anywhere. The program's own mark, the optimizer's step, is a bad place: the
+// gradients live across it. It begins where the fewest bytes live across that are not there for ever. A sequence has
+// its marks where the program made them, for that is what a policy is told.
 //
 // Owned by the core, in the place of the policy that it wraps.
 #pragma once
@@ -14,12 +15,15 @@
 #include "plan/policy.h"
 #include "plan/recording.h"
 #include "plan/trace.h"
+#include "plan/trace_draft.h"
 
 namespace ebb {
 
 class Recorder final : public Policy {
  public:
-  explicit Recorder(std::unique_ptr<Policy> policy) : policy_(std::move(policy)) {}
+  // `iterations`: how many to record; 1: one, as a loop.
+  explicit Recorder(std::unique_ptr<Policy> policy, std::uint32_t iterations = 1)
+      : policy_(std::move(policy)), iterations_(iterations) {}
 
   std::string_view name() const override { return policy_->name(); }
   bool listens() const override { return policy_->listens(); }
@@ -48,19 +52,39 @@ class Recorder final : public Policy {
   // Names for operators in the trace.
   void name_op(std::uint64_t op, std::string name) { names_.insert_or_assign(op, std::move(name)); }
   bool names(std::uint64_t op) const { return names_.contains(op); }
-  // Whether two whole iterations have passed.
-  bool has_trace() const { return whole_ >= 2; }
-  // The iteration before the last one, or the part of it and the last that makes one; the program is not running.
+  // Iterations that were found until now were none of the program's own.
+  void steps_are_told();
+  // Whether there is a trace to write.
+  bool has_trace() const { return iterations_ == 1 ? whole_ >= kWholeBefore : sequence_.iterations() > 0; }
+  // Whether to write it now, after a step: now and then, so that a program that is killed, or never ends, leaves one.
+  bool due() const;
+  // Whether what there is will not become more.
+  bool is_over() const { return iterations_ > 1 && (sequence_.iterations() >= iterations_ || sequence_.full()); }
+  // The program is not running.
   Trace trace() const;
 
  private:
+  static constexpr std::uint32_t kWholeBefore = 2;  // iterations that pass before one is like those that follow
+  static constexpr std::uint64_t kFirst = 4;        // steps until one iteration is written first
+
+  struct Live {
+    BlockRange blocks;
+    std::uint64_t bytes = 0;
+  };
+  bool takes_sequence() const { return iterations_ > 1 && whole_ >= kWholeBefore && !is_over(); }
+
   std::unique_ptr<Policy> policy_;
+  const std::uint32_t iterations_;
   Recording before_, last_, current_;
+  TraceDraft sequence_;
+  bool told_ = false;
+  bool grew_ = false;  // the sequence, by the latest step
   std::uint32_t whole_ = 0;
+  std::uint64_t steps_ = 0;
   std::uint64_t next_serial_ = 1;
   std::vector<BlockIndex> first_blocks_;  // scratch
-  std::map<std::uint64_t, BlockRange> live_;
-  std::map<std::uint64_t, std::string> names_;
+  std::map<std::uint64_t, Live> live_;
+  TraceDraft::Names names_;
 };
 
 }  // namespace ebb

@@ -104,6 +104,7 @@ std::string check_steps(const Trace& trace) {
     if (step <= previous) return "an iteration without launches ends before launch " + std::to_string(step);
     previous = step;
   }
+  if (trace.sequence && previous != trace.launches.size()) return "the last launches of a sequence are in no iteration";
   return "";
 }
 

@@ -1,6 +1,6 @@
-// Trace: what one iteration of a program does to memory: launches in program order, with the tensors that they touch.
-// The content of an `ebb-trace` file (docs/trace.md), or of a recording of a real run. Tensors are named by their
-// index here; the ids that a file gave them are kept for people.
+// Trace: what one iteration of a program does to memory, or a sequence of them: launches in program order, with the
+// tensors that they touch. The content of an `ebb-trace` file (docs/trace.md), or of a recording of a real run. Tensors
+// are named by their index here; the ids that a file gave them are kept for people.
 //
 // Pure data, owned by whoever made it. Invariant: check() finds nothing; every use names a tensor, spans lie within
 // uses.
@@ -72,12 +72,19 @@ struct Trace {
   std::vector<Launch> launches;
   std::vector<TensorIndex> uses;
   std::vector<LaunchIndex> steps;  // where iterations end: before which launch; launches.size() if after the last
+  // Happened once, from the first launch to the last, each in an iteration; otherwise all of it is repeated for ever.
+  bool sequence = false;
 
   std::span<const TensorIndex> reads(const Launch& launch) const {
     return std::span(uses).subspan(launch.first_use, launch.reads);
   }
   std::span<const TensorIndex> writes(const Launch& launch) const {
     return std::span(uses).subspan(launch.first_use + launch.reads, launch.writes);
+  }
+  // Of a sequence: where its iterations begin that come after so many; launches.size(): nowhere.
+  LaunchIndex begin_after(std::size_t iterations) const {
+    if (iterations == 0) return 0;
+    return iterations <= steps.size() ? steps[iterations - 1] : static_cast<LaunchIndex>(launches.size());
   }
   // Reads and writes; a tensor updated in place is in it twice.
   std::span<const TensorIndex> touched(const Launch& launch) const {
@@ -91,8 +98,8 @@ inline constexpr std::uint8_t kTraceKinds = 7;
 const char* name(Trace::Kind kind);
 
 // Whether the trace keeps what its types cannot say: uses and spans in range, ids unique, limits held, every tensor
-// used only between its `alloc` and its `free`, persistent ones with neither, iterations that are not empty. Returns ""
-// or one sentence that says what is wrong.
+// used only between its `alloc` and its `free`, persistent ones with neither, iterations that are not empty, a sequence
+// that ends with one. Returns "" or one sentence that says what is wrong.
 std::string check(const Trace& trace);
 
 }  // namespace ebb

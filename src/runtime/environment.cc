@@ -45,6 +45,14 @@ void read_number(const char* name, int& number) {
   }
 }
 
+void read_iterations(const char* name, std::uint32_t& iterations) {
+  if (variable(name) == nullptr) return;
+  int number = 0;
+  read_number(name, number);
+  if (number == 0) throw Error(Status::kInvalid, std::string(name) + ": at least 1");
+  iterations = static_cast<std::uint32_t>(number);
+}
+
 void read_switch(const char* name, bool& on) {
   const char* text = variable(name);
   if (text == nullptr) return;
@@ -100,6 +108,7 @@ Options options_from_environment() {
   if (remember) options.passes = default_pass_directory();
   read_text("EBB_STATS", options.stats_path);
   read_text("EBB_RECORD", options.record);
+  read_iterations("EBB_RECORD_ITERATIONS", options.record_iterations);
   read_text("EBB_GUIDE", options.guide);
   read_choice("EBB_MEMORY_DRIVER", options.memory_driver, std::array<std::string_view, 3>{"auto", "move", "remap"});
   read_choice("EBB_FLASH_DRIVER", options.flash_driver, std::array<std::string_view, 3>{"auto", "uring", "threads"});

@@ -14,8 +14,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/internal_thread.h"
-#include "plan/machine.h"
-#include "trace/writer.h"
 
 namespace ebb {
 namespace {
@@ -27,8 +25,7 @@ constexpr std::int64_t kSmallStepMax = std::int64_t{1} << 20;
 constexpr std::chrono::seconds kMakeRoomMax{2};  // then they are made nevertheless: an allocation must not hang
 constexpr std::size_t kRangesMax = 64;           // of a launch, on the stack; more go through the heap
 constexpr std::chrono::seconds kWaitReport{30};
-constexpr std::uint64_t kRecordFirst = 4;  // steps until a recording is of an iteration like all others
-constexpr int kWaitReportsMax = 4;         // then the launch goes on, and faults for what it lacks
+constexpr int kWaitReportsMax = 4;  // then the launch goes on, and faults for what it lacks
 
 }  // namespace
 
@@ -70,7 +67,7 @@ ManagedRuntime::~ManagedRuntime() {
   unregister_for_fork();
   stop_threads();
   if (!child_) tell_core();
-  if (recorder_ != nullptr && !child_) write_recording();
+  if (recorder_ != nullptr && !recorder_->is_over() && !child_) write_recording();
   for (const Snapshot& snapshot : snapshots_) ::close(snapshot.pipe);
   if (child_) flash_.abandon();
 }
@@ -222,7 +219,10 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   tell_time(now_ns);
   const std::uint64_t iterations = core_.launches().iterations();
   const std::uint64_t ticket = core_.launches().announce(op, ranges);
-  if (core_.launches().iterations() != iterations) end_iteration();  // nobody has told of it
+  if (core_.launches().iterations() != iterations) {  // nobody has told of it
+    end_iteration();
+    if (recorder_ != nullptr && recorder_->due()) write_recording();
+  }
   pump();
   after_change();
   const bool waits = core_.launches().waits(ticket, ranges);
@@ -343,49 +343,15 @@ void ManagedRuntime::step() noexcept {
   tell_core();
   tell_time(monotonic_ns());  // the next launch, which would tell, belongs to another iteration
   end_iteration();
+  if (recorder_ != nullptr) recorder_->steps_are_told();
   core_.launches().step();
-  // Now and then, so that a program that is killed, or never ends, leaves a trace too.
-  if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
+  if (recorder_ != nullptr && recorder_->due()) write_recording();
 }
 
 // The plan for the next one is by the pace of now.
 void ManagedRuntime::end_iteration() {
   stats_file_.end_step(read_stats().fetched_bytes);
   core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
-}
-
-void ManagedRuntime::name_op(std::uint64_t op, const std::string& name) {
-  const Lock lock(mutex_);
-  if (recorder_ != nullptr) recorder_->name_op(op, name);
-}
-
-void ManagedRuntime::write_recording() noexcept {
-  if (!recorder_->has_trace()) return;
-  try {
-    Trace trace = recorder_->trace();
-    trace.origin = origin();
-    write_trace(trace, options_.record);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ebb: the trace cannot be written: %s\n", error.what());
-    recorder_ = nullptr;
-  }
-}
-
-// The machine as this run has found it.
-Trace::Origin ManagedRuntime::origin() const {
-  Trace::Origin origin;
-  origin.device_bytes = read_stats().budget_bytes;
-  origin.host_bytes = 0;
-  origin.device_link_bps = static_cast<std::uint64_t>(kMemoryBps);
-  const auto rate = [this](double block_ns) {
-    const double bps = 1e9 * static_cast<double>(options_.block_bytes) / block_ns;
-    return block_ns > 0 ? static_cast<std::uint64_t>(bps) : Trace::kUnknown;
-  };
-  const double in_ns = flash_pace_.in_ns();
-  origin.flash_read_bps = rate(in_ns);
-  origin.flash_write_bps = rate(flash_pace_.out_ns() > 0 ? flash_pace_.out_ns() : in_ns);
-  origin.flash_total_bps = rate(flash_pace_.both_ns());
-  return origin;
 }
 
 Stats ManagedRuntime::read_stats() const {

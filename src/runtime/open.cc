@@ -146,7 +146,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   }
   Policy* const planner = parts.policy.get();
   if (!options.record.empty()) {
-    auto recorder = std::make_unique<Recorder>(std::move(parts.policy));
+    auto recorder = std::make_unique<Recorder>(std::move(parts.policy), options.record_iterations);
     parts.recorder = recorder.get();
     parts.policy = std::move(recorder);
   }

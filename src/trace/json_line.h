@@ -29,7 +29,8 @@ class JsonLine {
     kDeviceLinkBps,
     kFlashReadBps,
     kFlashWriteBps,
-    kFlashTotalBps,  // header
+    kFlashTotalBps,
+    kSequence,  // header
     kTensor,
     kBytes,
     kKind,

@@ -53,6 +53,10 @@ class Reader {
     while (lines_.next(line)) {
       if (parse(line)) read_line();
     }
+    const bool all_in_iterations = (trace_.steps.empty() ? 0 : trace_.steps.back()) == trace_.launches.size();
+    if (trace_.sequence && !all_in_iterations) {
+      fail("a \"sequence\" ends in the middle of an iteration; put {\"mark\":\"step\"} behind its last launch");
+    }
     return std::move(trace_);
   }
 
@@ -109,6 +113,7 @@ class Reader {
     if (json_.has(Key::kSource)) trace_.source = text(Key::kSource);
     if (json_.has(Key::kDevice)) trace_.device = text(Key::kDevice);
     if (json_.has(Key::kBatch)) trace_.batch = whole(Key::kBatch, Trace::kHeaderMax, "2^56");
+    trace_.sequence = flag(Key::kSequence);
     for (const OriginKey& each : kOriginKeys) {
       if (json_.has(each.key)) trace_.origin.*each.value = whole(each.key, Trace::kHeaderMax, "2^56");
     }

@@ -88,6 +88,7 @@ TraceWriter::TraceWriter(const std::string& path, const Header& header) : path_(
     if (value > Trace::kHeaderMax) refuse("a machine of more than 2^56 bytes, or bytes a second,");
     number(JsonLine::text(each.key), value);
   }
+  if (header.sequence) text_ += ",\"sequence\":true";
   end_line();
 }
 
@@ -176,7 +177,7 @@ void write_trace(const Trace& trace, const std::string& path) {
   if (const std::string wrong = check(trace); !wrong.empty()) {
     throw Error(Status::kInvalid, path + ": the trace cannot be written: " + wrong);
   }
-  TraceWriter writer(path, {trace.model, trace.source, trace.device, trace.batch, trace.origin});
+  TraceWriter writer(path, {trace.model, trace.source, trace.device, trace.batch, trace.origin, trace.sequence});
   for (const Trace::Tensor& tensor : trace.tensors) {
     writer.tensor(tensor.id, tensor.bytes, tensor.kind, tensor.persistent, tensor.mapped);
   }

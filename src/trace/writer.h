@@ -26,6 +26,7 @@ class TraceWriter {
     std::string model, source, device;
     std::uint64_t batch = 0;
     Trace::Origin origin = {};
+    bool sequence = false;
   };
   TraceWriter(const std::string& path, const Header& header);
 

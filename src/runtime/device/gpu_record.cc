@@ -1,4 +1,4 @@
-// GpuRuntime: iterations, and the recording of one. While it records, every launch is waited for: then the time from
+// GpuRuntime: iterations, and the recording of some. While it records, every launch is waited for: then the time from
 // when it was ready to its end, by the host's clock, is that of its kernels.
 #include <cstdio>
 
@@ -7,11 +7,6 @@
 #include "trace/writer.h"
 
 namespace ebb {
-namespace {
-
-constexpr std::uint64_t kRecordFirst = 4;  // steps until a recording is of an iteration like all others
-
-}  // namespace
 
 // How long the program has run since the launch announced last was ready.
 void GpuRuntime::tell_time() {
@@ -24,9 +19,9 @@ void GpuRuntime::step() noexcept {
   const Lock lock(mutex_);
   stats_file_.end_step(read_stats().fetched_bytes);
   ++steps_;
+  if (recorder_ != nullptr) recorder_->steps_are_told();
   core_.launches().step();
-  // Now and then, so that a program that is killed, or never ends, leaves a trace too.
-  if (recorder_ != nullptr && steps_ >= kRecordFirst && (steps_ & (steps_ - 1)) == 0) write_recording();
+  if (recorder_ != nullptr && recorder_->due()) write_recording();
 }
 
 void GpuRuntime::name_op(std::uint64_t op, const std::string& name) {

@@ -65,7 +65,7 @@ GpuRuntime::~GpuRuntime() {
   flash_->wake();
   if (mover_.joinable()) mover_.join();
   static_cast<void>(timelines_->wait_here(timelines_->all()));
-  if (recorder_ != nullptr) write_recording();
+  if (recorder_ != nullptr && !recorder_->is_over()) write_recording();
 }
 
 // Of a parent's lock nobody knows in a child who holds it: asked before it is taken.

@@ -87,7 +87,7 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   parts.policy = make_any_policy(options.policy);
   if (parts.policy == nullptr) refuse("policy '" + options.policy + "' is unknown; choose window or foresight");
   if (!options.record.empty()) {
-    auto recorder = std::make_unique<Recorder>(std::move(parts.policy));
+    auto recorder = std::make_unique<Recorder>(std::move(parts.policy), options.record_iterations);
     parts.recorder = recorder.get();
     parts.policy = std::move(recorder);
   }

@@ -107,6 +107,22 @@ TEST(Reader, SaysWhatIsWrongWithATensor) {
   EXPECT_SAYS(after_header(much), "x.jsonl:66: the tensors up to here have more than 2^62 bytes together");
 }
 
+TEST(Reader, ASequenceConsistsOfIterations) {
+  const std::string header = "{\"format\":\"ebb-trace\",\"version\":1,\"sequence\":true}\n";
+  const std::string launch = "{\"launch\":0,\"op\":\"a\"}\n{\"mark\":\"step\"}\n";
+  const Trace trace = read(header + launch + "{\"launch\":1,\"op\":\"a\"}\n{\"mark\":\"step\"}\n");
+  EXPECT_TRUE(trace.sequence);
+  EXPECT_EQ(trace.begin_after(0), 0u);
+  EXPECT_EQ(trace.begin_after(1), 1u);
+  EXPECT_EQ(trace.begin_after(2), 2u);
+  EXPECT_EQ(trace.begin_after(3), 2u);
+  EXPECT_SAYS(complaint(header + launch + "{\"launch\":1,\"op\":\"a\"}\n"),
+              "x.jsonl:5: a \"sequence\" ends in the middle");
+  EXPECT_SAYS(complaint("{\"format\":\"ebb-trace\",\"version\":1,\"sequence\":1}\n"),
+              "\"sequence\" must be true or false");
+  EXPECT_FALSE(read("{\"format\":\"ebb-trace\",\"version\":1,\"sequence\":null}\n" + launch).sequence);
+}
+
 TEST(Reader, SaysWhatIsWrongWithALaunch) {
   EXPECT_SAYS(after_header("{\"launch\":1,\"op\":\"x\"}"), "launch 1 stands where launch 0 is expected");
   EXPECT_SAYS(after_header("{\"launch\":0}"), "launch 0 has no \"op\"");

@@ -90,6 +90,7 @@ Trace random_trace(Rng& rng) {
     add_launch(trace, rng, i);
   }
   if (launches > 0 && rng.chance(1, 2)) trace.steps.push_back(launches);
+  trace.sequence = rng.chance(1, 2) && (trace.steps.empty() ? 0 : trace.steps.back()) == launches;
   for (std::uint32_t i = 0; i < trace.tensors.size(); ++i) {
     Trace::Tensor& tensor = trace.tensors[i];
     const bool used = std::find(trace.uses.begin(), trace.uses.end(), i) != trace.uses.end();
@@ -108,7 +109,8 @@ bool same(const Trace& left, const Trace& right) {
   };
   return left.model == right.model && left.source == right.source && left.device == right.device &&
          left.batch == right.batch && left.origin == right.origin && left.ops == right.ops && left.uses == right.uses &&
-         left.steps == right.steps && std::ranges::equal(left.tensors, right.tensors, tensor) &&
+         left.steps == right.steps && left.sequence == right.sequence &&
+         std::ranges::equal(left.tensors, right.tensors, tensor) &&
          std::ranges::equal(left.launches, right.launches, launch);
 }
 

@@ -1,0 +1,116 @@
+// See trace_draft.h.
+#include "plan/trace_draft.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "plan/policy.h"
+
+namespace ebb {
+namespace {
+
+std::string name_of(std::uint64_t op, const TraceDraft::Names& names) {
+  if (const auto known = names.find(op); known != names.end()) return known->second;
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "op-%016llx", static_cast<unsigned long long>(op));
+  return text.data();
+}
+
+void add_once(std::vector<Trace::TensorIndex>& list, Trace::TensorIndex tensor) {
+  if (std::find(list.begin(), list.end(), tensor) == list.end()) list.push_back(tensor);
+}
+
+}  // namespace
+
+std::uint32_t TraceDraft::find_or_add(std::uint64_t serial, std::uint64_t bytes) {
+  const auto [found, added] = index_.emplace(serial, static_cast<std::uint32_t>(tensors_.size()));
+  if (added) tensors_.push_back({serial, bytes, Trace::kNone, Trace::kNone});
+  return found->second;
+}
+
+void TraceDraft::allocate(std::uint64_t serial, std::uint64_t bytes) {
+  const std::uint32_t tensor = find_or_add(serial, bytes);
+  const bool made_by_launch = launches_.size() > (marks_.empty() ? 0 : marks_.back().launches);
+  tensors_[tensor].born = static_cast<Trace::LaunchIndex>(launches_.size() - (made_by_launch ? 1 : 0));
+  if (made_by_launch) add_once(launches_.back().writes, tensor);
+}
+
+void TraceDraft::launch(std::uint64_t op) { launches_.push_back({op, 0, {}, {}}); }
+
+void TraceDraft::use(std::uint64_t serial, std::uint64_t bytes, bool written) {
+  const std::uint32_t tensor = find_or_add(serial, bytes);
+  add_once(launches_.back().reads, tensor);
+  if (written) add_once(launches_.back().writes, tensor);
+}
+
+void TraceDraft::run(std::uint64_t ns) {
+  if (!launches_.empty()) launches_.back().ns += ns;
+}
+
+void TraceDraft::free(std::uint64_t serial) {
+  const auto found = index_.find(serial);
+  if (found != index_.end()) tensors_[found->second].freed = static_cast<Trace::LaunchIndex>(launches_.size());
+}
+
+void TraceDraft::end_iteration() {
+  if (launches_.size() > (marks_.empty() ? 0 : marks_.back().launches)) {
+    marks_.push_back({launches_.size(), tensors_.size()});
+  }
+}
+
+Trace TraceDraft::finish(const Names& names, Mark end) const {
+  Trace trace;
+  trace.source = "ebb run --record";
+  for (std::uint32_t i = 0; i < end.tensors; ++i) {
+    const Tensor& from = tensors_[i];
+    Trace::Tensor tensor;
+    tensor.id = i;
+    tensor.bytes = from.bytes;
+    tensor.allocated_before = from.born;
+    tensor.freed_before = from.freed == Trace::kNone || from.freed > end.launches ? Trace::kNone : from.freed;
+    tensor.persistent = tensor.allocated_before == Trace::kNone && tensor.freed_before == Trace::kNone;
+    tensor.mapped = tensor.persistent && from.serial >= kLastingSerials;
+    trace.tensors.push_back(tensor);
+  }
+  std::map<std::uint64_t, std::uint32_t> ops;
+  for (std::uint32_t i = 0; i < end.launches; ++i) {
+    const Launch& from = launches_[i];
+    const auto [op, added] = ops.emplace(from.op, static_cast<std::uint32_t>(trace.ops.size()));
+    if (added) trace.ops.push_back(name_of(from.op, names));
+    trace.launches.push_back({op->second, static_cast<std::uint32_t>(trace.uses.size()),
+                              static_cast<std::uint32_t>(from.reads.size()),
+                              static_cast<std::uint32_t>(from.writes.size()), from.ns});
+    for (const auto* list : {&from.reads, &from.writes}) {
+      for (const Trace::TensorIndex tensor : *list) {
+        trace.uses.push_back(tensor);
+        Trace::LaunchIndex& freed = trace.tensors[tensor].freed_before;
+        if (freed != Trace::kNone) freed = std::max(freed, i + 1);
+      }
+    }
+  }
+  return trace;
+}
+
+Trace TraceDraft::finish(const Names& names) const {
+  Trace trace = finish(names, {launches_.size(), tensors_.size()});
+  trace.steps.push_back(static_cast<Trace::LaunchIndex>(trace.launches.size()));
+  return trace;
+}
+
+Trace TraceDraft::finish_sequence(const Names& names) const {
+  Trace trace = finish(names, marks_.empty() ? Mark{} : marks_.back());
+  trace.sequence = true;
+  for (const Mark& mark : marks_) trace.steps.push_back(static_cast<Trace::LaunchIndex>(mark.launches));
+  // What is there at either end is said to be: nothing repeats.
+  for (Trace::Tensor& tensor : trace.tensors) {
+    if (tensor.persistent) continue;
+    if (tensor.allocated_before == Trace::kNone) tensor.allocated_before = 0;
+    if (tensor.freed_before == Trace::kNone) {
+      tensor.freed_before = static_cast<Trace::LaunchIndex>(trace.launches.size());
+    }
+  }
+  return trace;
+}
+
+}  // namespace ebb

@@ -1,0 +1,69 @@
+// TraceDraft: a Trace in the making, told event by event what a program does. Tensors are named by serial numbers, as a
+// policy is told of them.
+//
+// A tensor that was there before the first event and has not been freed since is persistent; every other one is born or
+// dies here. What is allocated after a launch was told counts as made by that launch, unless an iteration ended since.
+//
+// Owned by a Recorder. Invariant: what finish() returns keeps check() of plan/trace.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/trace.h"
+
+namespace ebb {
+
+class TraceDraft {
+ public:
+  using Names = std::map<std::uint64_t, std::string>;  // of operators
+
+  void allocate(std::uint64_t serial, std::uint64_t bytes);
+  void launch(std::uint64_t op);
+  // The launch told last touches this, and ran for so long; what is told more than once is summed up.
+  void use(std::uint64_t serial, std::uint64_t bytes, bool written);
+  void run(std::uint64_t ns);
+  // Nothing if no event was about this tensor: its end is no business of this trace.
+  void free(std::uint64_t serial);
+  // Nothing if the iteration has no launches.
+  void end_iteration();
+
+  std::uint32_t iterations() const { return static_cast<std::uint32_t>(marks_.size()); }
+  // Too long a trace to go on with.
+  bool full() const { return launches_.size() >= kLaunchesMax; }
+
+  // One iteration that is repeated: everything up to now.
+  Trace finish(const Names& names) const;
+  // The iterations that have ended, as they followed one another.
+  Trace finish_sequence(const Names& names) const;
+
+ private:
+  static constexpr std::size_t kLaunchesMax = std::size_t{1} << 22;
+
+  struct Tensor {
+    std::uint64_t serial = 0;
+    std::uint64_t bytes = 0;
+    Trace::LaunchIndex born = Trace::kNone;  // kNone: before the first event
+    Trace::LaunchIndex freed = Trace::kNone;
+  };
+  struct Launch {
+    std::uint64_t op = 0;
+    std::uint64_t ns = 0;
+    std::vector<Trace::TensorIndex> reads, writes;
+  };
+  struct Mark {
+    std::size_t launches = 0, tensors = 0;
+  };
+
+  std::uint32_t find_or_add(std::uint64_t serial, std::uint64_t bytes);
+  Trace finish(const Names& names, Mark end) const;
+
+  std::vector<Tensor> tensors_;  // in the order in which they appear
+  std::map<std::uint64_t, std::uint32_t> index_;
+  std::vector<Launch> launches_;
+  std::vector<Mark> marks_;  // the ends of iterations
+};
+
+}  // namespace ebb
