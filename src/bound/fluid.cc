@@ -13,7 +13,7 @@ constexpr std::uint64_t kShort = 8;  // an absence of less than this part of the
 
 struct Cut {
   std::vector<Slot> slots;
-  std::vector<std::uint32_t> gap;  // by launch: the slot that holds the gap after it
+  std::vector<std::uint32_t> gap;  // by launch: the slot that holds the gap after it; of a sequence, then that outside
 };
 
 // A launch of more than its share of the time has a slot of its own and its gap another, which is exact; shorter
@@ -30,17 +30,21 @@ Cut cut_time(const Vitality& vitality, std::uint32_t resolution) {
     const std::uint64_t ns = vitality.start_ns[k + 1] - vitality.start_ns[k];
     const std::uint64_t vital = vitality.vital_bytes[k];
     if (all_apart || ns >= share_ns) {
-      cut.slots.push_back({ns, false, vital, vital});
-      cut.slots.push_back({0, true, 0, 0});
+      cut.slots.push_back({ns, false, false, vital, vital});
+      cut.slots.push_back({0, true, false, 0, 0});
       in_slot = 0;
     } else {
-      if (in_slot == 0) cut.slots.push_back({0, true, vital, 0});
+      if (in_slot == 0) cut.slots.push_back({0, true, false, vital, 0});
       Slot& slot = cut.slots.back();
       slot.ns += ns;
       slot.most_bytes = std::max(slot.most_bytes, vital);
       if (++in_slot >= launches_each || slot.ns >= share_ns) in_slot = 0;
     }
     cut.gap[k] = static_cast<std::uint32_t>(cut.slots.size() - 1);
+  }
+  if (vitality.sequence) {
+    cut.slots.push_back({0, true, true, 0, 0});
+    cut.gap.push_back(static_cast<std::uint32_t>(cut.slots.size() - 1));
   }
   return cut;
 }

@@ -2,7 +2,9 @@
 // course through the slots gathered into classes. The cut is where a long trace is made small.
 //
 // Time runs: launch 0, gap 0, launch 1, gap 1, …, in a circle; a launch waits in the gap before it. A slot holds whole
-// launches and gaps in a row.
+// launches and gaps in a row. Of a sequence, the circle is closed by a slot that stands for all time outside: it may
+// take as long as one likes for nothing, and holds no launch.
+//
 // Owned by lower_bound(); plain data, read only once made.
 #pragma once
 
@@ -17,6 +19,7 @@ namespace ebb::fluid {
 struct Slot {
   std::uint64_t ns = 0;           // of its launches
   bool stalls = false;            // it has a gap
+  bool outside = false;           // before and after the sequence
   std::uint64_t first_bytes = 0;  // vital at the launch that it starts with; 0: it starts with a gap
   std::uint64_t most_bytes = 0;   // vital at any of its launches
 };

@@ -147,8 +147,9 @@ void Builder::build() {
     if (machine_.flash_total_bps > 0) slowest_bps = std::min(slowest_bps, machine_.flash_total_bps);
   }
   for (const auto& slot : fluid_.slots) {
-    stalls_.push_back(slot.stalls ? program_.add_unlimited_column(reach_ / (slowest_bps * kByteScale), 1)
-                                  : program_.add_column(0, 1));
+    const double price = slot.outside ? 0 : 1;
+    stalls_.push_back(slot.stalls ? program_.add_unlimited_column(reach_ / (slowest_bps * kByteScale), price)
+                                  : program_.add_column(0, price));
   }
   all_ = add_courses();
   add_memory();

@@ -1,9 +1,11 @@
-// LowerBound: how fast one iteration can be at best on a given machine, whatever schedules the transfers.
+// LowerBound: how fast one iteration, or a sequence of them, can be at best on a given machine, whatever schedules the
+// transfers.
 //
 // A linear program over the fluid relaxation of the schedule: bytes in place of tensors, slots of time in place of
 // moments. Every schedule in strict timing, in which a launch starts when its last byte has arrived and keeps its
 // working set until it ends, is one of its feasible points, so its optimum is a proved bound for the mean iteration
-// time of a long run. docs/design/0005-lower-bound.md states and proves it.
+// time of a long run. Of a sequence it bounds the time from the first launch that was analysed to the end of the last,
+// whatever was in memory when it began. docs/design/0005-lower-bound.md states and proves both.
 //
 // Pure and deterministic; no state is kept between calls.
 #pragma once

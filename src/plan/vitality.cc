@@ -23,11 +23,16 @@ void accumulate(std::vector<std::uint64_t>& series) {
 
 class Analysis {
  public:
-  Analysis(const Trace& trace, std::uint64_t granule_bytes, Dead dead)
-      : trace_(trace), launches_(static_cast<std::uint32_t>(trace.launches.size())), stays_(dead == Dead::kStays) {
+  Analysis(const Trace& trace, std::uint64_t granule_bytes, Dead dead, std::uint32_t first)
+      : trace_(trace),
+        first_(first),
+        launches_(static_cast<std::uint32_t>(trace.launches.size()) - first),
+        stays_(dead == Dead::kStays) {
     EBB_CHECK(granule_bytes > 0);
+    EBB_CHECK(first == 0 || (trace.sequence && first < trace.launches.size()));
     result_.granule_bytes = granule_bytes;
     result_.dead = dead;
+    result_.sequence = trace.sequence;
   }
 
   Vitality run() {
@@ -38,7 +43,11 @@ class Analysis {
     }
     for (std::uint32_t tensor = 0; tensor < result_.tensors.size(); ++tensor) {
       live(tensor);
-      find_periods(tensor);
+      if (trace_.sequence) {
+        find_periods_once(tensor);
+      } else {
+        find_periods(tensor);
+      }
     }
     for (auto* series : {&result_.live_bytes, &result_.vital_bytes, &result_.working_set_bytes}) accumulate(*series);
     std::sort(result_.periods.begin(), result_.periods.end(),
@@ -53,19 +62,26 @@ class Analysis {
 
   void time_launches() {
     result_.start_ns.push_back(0);
-    for (const Trace::Launch& launch : trace_.launches) {
+    for (std::uint32_t k = 0; k < launches_; ++k) {
+      const Trace::Launch& launch = this->launch(k);
       const bool known = launch.ns != Trace::kUnknown;
       result_.unknown_durations += known ? 0 : 1;
       result_.start_ns.push_back(result_.start_ns.back() + (known ? launch.ns : 0));
     }
   }
 
+  const Trace::Launch& launch(std::uint32_t index) const { return trace_.launches[first_ + index]; }
+
   // Lays the uses out tensor by tensor: counted first, then filled in launch by launch, so they are in order.
   void collect_uses() {
     result_.tensors.resize(trace_.tensors.size());
+    used_before_.resize(trace_.tensors.size());
+    for (std::uint32_t k = 0; k < first_; ++k) {
+      for (const auto tensor : trace_.touched(trace_.launches[k])) used_before_[tensor] = true;
+    }
     std::vector<std::uint32_t> last(trace_.tensors.size(), Trace::kNone);
     for (std::uint32_t k = 0; k < launches_; ++k) {
-      for (const auto tensor : trace_.touched(trace_.launches[k])) {
+      for (const auto tensor : trace_.touched(launch(k))) {
         if (last[tensor] != k) ++result_.tensors[tensor].count;
         last[tensor] = k;
       }
@@ -78,8 +94,8 @@ class Analysis {
     }
     result_.uses.resize(total);
     for (std::uint32_t k = 0; k < launches_; ++k) {
-      for (const auto tensor : trace_.reads(trace_.launches[k])) use_at(tensor, k).reads = true;
-      for (const auto tensor : trace_.writes(trace_.launches[k])) {
+      for (const auto tensor : trace_.reads(launch(k))) use_at(tensor, k).reads = true;
+      for (const auto tensor : trace_.writes(launch(k))) {
         use_at(tensor, k).writes = true;
         result_.tensors[tensor].written = true;
       }
@@ -93,6 +109,9 @@ class Analysis {
     }
     return result_.uses[life.first_use + life.count - 1];
   }
+
+  // Of a launch of the trace, or the first of ours if it is earlier.
+  std::uint32_t here(std::uint32_t launch) const { return launch - std::min(launch, first_); }
 
   void live(std::uint32_t tensor) {
     const Trace::Tensor& declared = trace_.tensors[tensor];
@@ -109,8 +128,9 @@ class Analysis {
       const bool freed = declared.freed_before != Trace::kNone;
       const std::uint32_t first = uses.empty() ? launches_ : uses.front().launch;
       const std::uint32_t last = uses.empty() ? 0 : uses.back().launch + 1;
-      life.born = std::min(allocated ? declared.allocated_before : first, first);
-      life.dies = std::max(freed ? declared.freed_before : (allocated && uses.empty() ? launches_ : last), last);
+      life.born = std::min(allocated ? here(declared.allocated_before) : first, first);
+      if (used_before_[tensor]) life.born = 0;
+      life.dies = std::max(freed ? here(declared.freed_before) : (allocated && uses.empty() ? launches_ : last), last);
       life.born = std::min(life.born, life.dies);
     }
     add(result_.live_bytes, life.born, life.dies, life.bytes);
@@ -144,6 +164,29 @@ class Analysis {
     }
   }
 
+  // In a sequence.
+  void find_periods_once(std::uint32_t tensor) {
+    const Life& life = result_.tensors[tensor];
+    const auto uses = result_.uses_of(tensor);
+    if (uses.empty()) return;
+    const Use &first = uses.front(), &last = uses.back();
+    const bool was_used = life.persistent || used_before_[tensor];
+    const bool from_start = was_used && (first.reads || stays_);
+    add(result_.vital_bytes, from_start ? 0 : first.launch, stays_ ? life.dies : last.launch + 1, life.bytes);
+    // What was there before the first launch may have a copy below.
+    const bool was_there = was_used || trace_.tensors[tensor].allocated_before <= first_;
+    std::uint32_t made = Trace::kNone;
+    if (from_start && first.launch > 0) add_period(tensor, launches_, first, true, made);
+    if (!was_there || !first.reads) made = first.launch;
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (uses[i].writes) made = uses[i].launch;
+      const bool ends = i + 1 == uses.size();
+      if (ends && !stays_) return;
+      const Use next = ends ? Use{life.dies} : uses[i + 1];
+      if (next.launch > uses[i].launch + 1) add_period(tensor, uses[i].launch, next, false, made);
+    }
+  }
+
   void add_period(std::uint32_t tensor, std::uint32_t after, const Use& next, bool wraps, std::uint32_t made) {
     Vitality::Period period;
     period.tensor = tensor;
@@ -154,7 +197,8 @@ class Analysis {
     period.made = made;
     period.bytes = result_.tensors[tensor].bytes;
     const auto& start = result_.start_ns;
-    period.ns = wraps ? start.back() - start[after + 1] + start[next.launch] : start[next.launch] - start[after + 1];
+    const std::uint64_t end_ns = start[std::min(after + 1, launches_)];
+    period.ns = wraps ? start.back() - end_ns + start[next.launch] : start[next.launch] - end_ns;
     result_.periods.push_back(period);
     if (period.needed || stays_) return;
     if (wraps) {
@@ -180,15 +224,16 @@ class Analysis {
   }
 
   const Trace& trace_;
-  const std::uint32_t launches_;
-  const bool stays_;  // dead content
+  const std::uint32_t first_, launches_;
+  const bool stays_;               // dead content
+  std::vector<bool> used_before_;  // by tensor: before the first launch
   Vitality result_;
 };
 
 }  // namespace
 
-Vitality analyse(const Trace& trace, std::uint64_t granule_bytes, Dead dead) {
-  return Analysis(trace, granule_bytes, dead).run();
+Vitality analyse(const Trace& trace, std::uint64_t granule_bytes, Dead dead, Trace::LaunchIndex first) {
+  return Analysis(trace, granule_bytes, dead, first).run();
 }
 
 }  // namespace ebb

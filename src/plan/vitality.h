@@ -5,6 +5,10 @@
 // always. A launch that writes a tensor without reading it replaces its content, so before such a launch, before the
 // first use and after the last there is no content worth moving (Dead::kVanishes).
 //
+// A sequence does not repeat, so nothing goes on from its end to its beginning: what a persistent tensor holds is there
+// before its first use, and dead after its last. Of a sequence the last part alone can be analysed; then what was used
+// before that part is there in the same way.
+//
 // A pure function of the trace; what it returns is owned by the caller and only read afterwards.
 // Invariants: working_set_bytes[k] <= vital_bytes[k] <= live_bytes[k] for every launch k; periods are sorted by
 // `after`, then by tensor; a period never covers a use.
@@ -45,13 +49,14 @@ struct Vitality {
   // first after it was freed.
   struct Period {
     TensorIndex tensor = 0;
-    LaunchIndex after = 0;
+    LaunchIndex after = 0;  // of a sequence also the number of launches: since before the first
     LaunchIndex before = 0;
-    bool wraps = false;   // `before` belongs to the next iteration; persistent tensors only, also those used once
+    bool wraps = false;   // over the end: `before` belongs to the next iteration; persistent tensors only, also those
+                          // used once. Of a sequence: since before the first launch
     bool needed = false;  // `before` reads what is there; otherwise the content is dead and nothing returns
     // The launch that made the content, possibly in the previous iteration; for a tensor that comes from outside, its
-    // first use; kNone: persistent and never written. Periods of a tensor with equal `made` hold the same content: a
-    // copy that was written out for one is good for the others.
+    // first use; kNone: persistent and never written, or there before a sequence. Periods of a tensor with equal `made`
+    // hold the same content: a copy that was written out for one is good for the others.
     LaunchIndex made = kNone;
     std::uint64_t bytes = 0;
     std::uint64_t ns = 0;  // from the end of `after` to the start of `before`
@@ -72,6 +77,7 @@ struct Vitality {
   LaunchIndex working_set_max_launch = 0;  // likewise
   std::uint64_t granule_bytes = 1;
   Dead dead = Dead::kVanishes;
+  bool sequence = false;                // launches do not repeat
   std::uint32_t unknown_durations = 0;  // launches without a time; they count as 0 ns
 
   std::uint64_t ideal_ns() const { return start_ns.empty() ? 0 : start_ns.back(); }
@@ -81,6 +87,8 @@ struct Vitality {
 };
 
 // Tensors are rounded up to whole granules: 1 for none, 4096 to compare with G10, the block size for the runtime.
-Vitality analyse(const Trace& trace, std::uint64_t granule_bytes = 1, Dead dead = Dead::kVanishes);
+// Of a sequence the launches from `first` on; here their indices begin at 0. first < trace.launches.size(), or both 0.
+Vitality analyse(const Trace& trace, std::uint64_t granule_bytes = 1, Dead dead = Dead::kVanishes,
+                 Trace::LaunchIndex first = 0);
 
 }  // namespace ebb

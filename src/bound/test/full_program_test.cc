@@ -139,20 +139,6 @@ class FullProgram {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Flow>> contents_;
 };
 
-// Some tensors live on after their last use.
-void free_later(Trace& trace, Rng& rng) {
-  std::vector<std::uint32_t> last(trace.tensors.size(), 0);
-  for (std::uint32_t k = 0; k < trace.launches.size(); ++k) {
-    for (const std::uint32_t tensor : trace.touched(trace.launches[k])) last[tensor] = k;
-  }
-  for (Trace::Tensor& tensor : trace.tensors) {
-    const std::uint64_t left = trace.launches.size() - last[tensor.id];
-    if (!tensor.persistent && rng.chance(2, 3)) {
-      tensor.freed_before = last[tensor.id] + 1 + static_cast<std::uint32_t>(rng.below(left));
-    }
-  }
-}
-
 void compare(Dead dead) {
   int stalling = 0, equal = 0;
   double bounds = 0, optima = 0;

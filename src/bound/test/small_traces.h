@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <set>
+#include <vector>
 
 #include "base/rng.h"
 #include "plan/machine.h"
@@ -35,6 +36,20 @@ inline Trace random_trace(Rng& rng) {
     add_launch(trace, rng.below(3 * kSecond), {reads.begin(), reads.end()}, {writes.begin(), writes.end()});
   }
   return trace;
+}
+
+// Some tensors live on after their last use.
+inline void free_later(Trace& trace, Rng& rng) {
+  std::vector<std::uint32_t> last(trace.tensors.size(), 0);
+  for (std::uint32_t k = 0; k < trace.launches.size(); ++k) {
+    for (const std::uint32_t tensor : trace.touched(trace.launches[k])) last[tensor] = k;
+  }
+  for (Trace::Tensor& tensor : trace.tensors) {
+    const std::uint64_t left = trace.launches.size() - last[tensor.id];
+    if (!tensor.persistent && rng.chance(2, 3)) {
+      tensor.freed_before = last[tensor.id] + 1 + static_cast<std::uint32_t>(rng.below(left));
+    }
+  }
 }
 
 }  // namespace ebb

@@ -149,6 +149,72 @@ TEST(Vitality, UnknownTimesCountAsNone) {
   EXPECT_EQ(vitality.unknown_durations, 1u);
 }
 
+// What a sequence holds before the first use of a persistent tensor is there from the start, and nothing wraps around.
+TEST(Vitality, ASequenceDoesNotRepeat) {
+  Trace trace = small_trace();
+  const auto late = add_tensor(trace, 500, true);
+  const auto overwritten = add_tensor(trace, 7000, true);
+  add_launch(trace, 5, {late}, {overwritten});
+  trace.sequence = true;
+  trace.steps = {5};
+  const Vitality vitality = analyse(trace);
+  EXPECT_TRUE(vitality.sequence);
+  EXPECT_EQ(vitality.vital_bytes, (std::vector<std::uint64_t>{610, 611, 1611, 610, 7500}));
+  ASSERT_EQ(vitality.periods.size(), 3u);
+  const auto& weight = vitality.periods[0];
+  EXPECT_EQ(weight.tensor, 0u);
+  EXPECT_EQ(weight.made, Vitality::kNone) << "before the sequence";
+  EXPECT_FALSE(weight.wraps);
+  const auto& before = vitality.periods[2];
+  EXPECT_EQ(before.tensor, late);
+  EXPECT_EQ(before.after, 5u) << "since before the first launch";
+  EXPECT_EQ(before.before, 4u);
+  EXPECT_TRUE(before.wraps);
+  EXPECT_TRUE(before.needed);
+  EXPECT_EQ(before.ns, 100u);
+}
+
+// Dead content of a persistent tensor, which stays, is there from the start, to the end, and before it is overwritten.
+TEST(Vitality, DeadContentStaysInASequenceToo) {
+  Trace trace;
+  const auto state = add_tensor(trace, 100, true);
+  const auto passing = add_tensor(trace, 10);
+  add_launch(trace, 1, {}, {passing});
+  add_launch(trace, 1, {passing}, {state});
+  for (int i = 0; i < 2; ++i) add_launch(trace, 1, {}, {});
+  trace.tensors[passing].freed_before = 4;
+  trace.sequence = true;
+  trace.steps = {4};
+  EXPECT_EQ(analyse(trace).vital_bytes, (std::vector<std::uint64_t>{10, 110, 0, 0}));
+  const Vitality stays = analyse(trace, 1, Dead::kStays);
+  EXPECT_EQ(stays.vital_bytes, (std::vector<std::uint64_t>{110, 110, 110, 110}));
+  ASSERT_EQ(stays.periods.size(), 3u);
+  for (const auto& period : stays.periods) EXPECT_FALSE(period.needed);
+  EXPECT_EQ(stays.periods[0].tensor, state) << "after its last use";
+  EXPECT_EQ(stays.periods[0].made, 1u);
+  EXPECT_EQ(stays.periods[0].before, 4u);
+  EXPECT_EQ(stays.periods[1].tensor, passing);
+  EXPECT_TRUE(stays.periods[2].wraps) << "before it";
+  EXPECT_EQ(stays.periods[2].made, Vitality::kNone);
+}
+
+TEST(Vitality, WhatWasUsedBeforeAPartIsThereInIt) {
+  Trace trace = small_trace();
+  trace.sequence = true;
+  trace.steps = {1, 4};
+  const Vitality vitality = analyse(trace, 1, Dead::kVanishes, 1);
+  EXPECT_EQ(vitality.ideal_ns(), 90u);
+  EXPECT_EQ(vitality.vital_bytes, (std::vector<std::uint64_t>{111, 1111, 110})) << "as in the whole";
+  EXPECT_EQ(vitality.tensors[1].born, 0u);
+  EXPECT_EQ(vitality.tensors[1].dies, 3u);
+  ASSERT_EQ(vitality.periods.size(), 2u);
+  EXPECT_EQ(vitality.periods[0].tensor, 1u) << "used first and last";
+  EXPECT_EQ(vitality.periods[0].made, Vitality::kNone);
+  EXPECT_EQ(vitality.periods[1].tensor, 0u) << "the weight, since before";
+  EXPECT_EQ(vitality.periods[1].after, 3u);
+  EXPECT_EQ(vitality.periods[1].before, 2u);
+}
+
 TEST(Vitality, RandomTracesKeepTheInvariants) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Rng rng(seed);
@@ -162,15 +228,18 @@ TEST(Vitality, RandomTracesKeepTheInvariants) {
       for (std::uint64_t i = rng.below(3); i > 0; --i) writes.insert(static_cast<std::uint32_t>(rng.below(tensors)));
       add_launch(trace, rng.below(20), {reads.begin(), reads.end()}, {writes.begin(), writes.end()});
     }
-    const Vitality vitality = analyse(trace);
-    for (std::size_t k = 0; k < trace.launches.size(); ++k) {
+    trace.sequence = seed % 3 == 0;
+    const auto first = static_cast<std::uint32_t>(trace.sequence ? rng.below(launches) : 0);
+    const Vitality vitality = analyse(trace, 1, seed % 2 == 0 ? Dead::kStays : Dead::kVanishes, first);
+    for (std::size_t k = 0; k < vitality.vital_bytes.size(); ++k) {
       EXPECT_LE(vitality.working_set_bytes[k], vitality.vital_bytes[k]) << "seed " << seed;
       EXPECT_LE(vitality.vital_bytes[k], vitality.live_bytes[k]) << "seed " << seed;
     }
     for (const auto& period : vitality.periods) {
       for (const auto& use : vitality.uses_of(period.tensor)) {
-        const bool inside = period.wraps ? use.launch > period.after || use.launch < period.before
-                                         : use.launch > period.after && use.launch < period.before;
+        const bool inside = period.wraps && !trace.sequence
+                                ? use.launch > period.after || use.launch < period.before
+                                : use.launch < period.before && (period.wraps || use.launch > period.after);
         EXPECT_FALSE(inside) << "seed " << seed;
       }
     }
