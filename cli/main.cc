@@ -20,6 +20,7 @@
 #include "run/run_command.h"
 #include "sim/sim_command.h"
 #include "trace/trace_command.h"
+#include "warm_up.h"
 
 namespace ebb::cli {
 namespace {
@@ -117,9 +118,9 @@ CLI::App* add_doctor(CLI::App& app, DoctorArguments& doctor) {
 CLI::App* add_plan(CLI::App& app, PlanArguments& plan, WhatIfArguments& whatif) {
   CLI::App* command = app.add_subcommand("plan", "Say what a trace, or a program, needs and how fast it can be");
   command->formatter(std::make_shared<PlanFormatter>());
-  command->add_option("TRACE", plan.trace, "Trace of one iteration (.jsonl, .gz or .zst); -: standard input")
-      ->type_name("");
+  command->add_option("TRACE", plan.trace, "Trace (.jsonl, .gz or .zst); -: standard input")->type_name("");
   add_machine_options(*command, plan.machine);
+  add_warm_up_option(*command, plan.warm_up);
   command->add_option("--html", plan.html, "Write the plot of memory over time to this file, as a page of its own")
       ->type_name("FILE");
   command->add_flag("--json", plan.json, "Print one JSON object instead of a table and a plot");
@@ -151,9 +152,7 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateArguments& calibrate) {
 
 CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
   CLI::App* command = app.add_subcommand("sim", "Run a trace on a simulated machine, with one policy beside the other");
-  command->add_option("TRACE", sim.trace, "Trace of one iteration (.jsonl, .gz or .zst); -: standard input")
-      ->required()
-      ->type_name("");
+  command->add_option("TRACE", sim.trace, "Trace (.jsonl, .gz or .zst); -: standard input")->required()->type_name("");
   add_machine_options(*command, sim.machine);
   command->add_option("--policy", sim.policy, "all, or names: on_demand, deepum, g10, foresight, ... [all]")
       ->type_name("NAME,...");
@@ -163,7 +162,9 @@ CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
   command->add_option("--vary", sim.vary, "Vary kernel times by up to this part, after the first iteration [0]")
       ->type_name("SHARE");
   command->add_option("--seed", sim.seed, "Of that variation [1]")->type_name("N");
-  command->add_option("--iterations", sim.iterations, "How many; the last one is reported [5]")->type_name("N");
+  command->add_option("--iterations", sim.iterations, "Of one that repeats: how many; the last one is reported [5]")
+      ->type_name("N");
+  add_warm_up_option(*command, sim.warm_up);
   command->add_flag("--json", sim.json, "Print one JSON object instead of a table");
   command->footer(
       "Example: ebb sim vit.jsonl.gz --device-memory 40GiB --host-memory 128GiB --flash-read 3.2GB/s --policy all");
@@ -219,6 +220,7 @@ int plan_either(PlanArguments plan, WhatIfArguments whatif, std::vector<std::str
     throw Error(Status::kInvalid,
                 fmt::format("'{}' stands before --; give a trace or a command, not both", plan.trace));
   }
+  if (!plan.warm_up.empty()) throw Error(Status::kInvalid, "--warm-up is for a trace of a sequence of iterations");
   if (!plan.html.empty()) {
     throw Error(Status::kInvalid, "--html is for a trace; write one with --to FILE, then: ebb plan FILE --html PAGE");
   }

@@ -16,11 +16,11 @@
 #include "plan/pressure_plot.h"
 #include "text.h"
 #include "trace/reader.h"
+#include "warm_up.h"
 
 namespace ebb::cli {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;  // tensors are counted in whole pages, as G10 does
 constexpr int kColumnsDefault = 80;
 
 int terminal_columns(int fd) {
@@ -46,10 +46,12 @@ void write_page(const std::string& file, const std::string& page) {
 int plan_trace(const PlanArguments& arguments) {
   const Trace trace = read_trace(arguments.trace);
   const Machine machine = machine_of(arguments.machine, trace.origin);
-  const Vitality vitality = analyse(trace, kPageBytes);
-  PlanFindings findings{trace, vitality, machine, {}, {}};
-  findings.written = lower_bound(vitality, machine, {.copies = Copies::kWritten});
-  findings.kept = lower_bound(analyse(trace, kPageBytes, Dead::kStays), machine, {.copies = Copies::kKeptClean});
+  const std::uint32_t warm_up = warm_up_of(arguments.warm_up, trace);
+  const Vitality vitality = counted_vitality(trace, 0);
+  const Vitality counted = warm_up > 0 ? counted_vitality(trace, warm_up) : vitality;
+  PlanFindings findings{trace, vitality, counted, machine, warm_up, {}, {}};
+  findings.written = lower_bound(counted, machine, {.copies = Copies::kWritten});
+  findings.kept = lower_bound(counted_vitality(trace, warm_up, Dead::kStays), machine, {.copies = Copies::kKeptClean});
   if (!arguments.html.empty()) {
     write_page(arguments.html, draw_pressure_html(vitality, machine.device_bytes, title_of(trace)));
   }

@@ -10,6 +10,7 @@ namespace ebb::cli {
 struct PlanArguments {
   std::string trace;
   MachineArguments machine;
+  std::string warm_up;
   std::string html;  // a file for the plot; empty: none
   bool json = false;
 };

@@ -10,6 +10,7 @@
 #include "ebb/units.h"
 #include "machine_options.h"
 #include "text.h"
+#include "warm_up.h"
 
 namespace ebb::cli {
 namespace {
@@ -94,13 +95,26 @@ const char* outcome_name(Bound::Outcome outcome) {
   return "unknown";
 }
 
+// What the bounds are of, and a verb.
+std::string subject(const PlanFindings& findings, const char* one, const char* many) {
+  const bool sequence = findings.trace.sequence;
+  const std::string what = sequence ? counted_iterations(findings.trace, findings.warm_up) : "an iteration";
+  const char* const verb = sequence ? many : one;
+  return *verb == '\0' ? what : fmt::format("{} {}", what, verb);
+}
+
+// Bounds count launches from the first one that counts.
+std::uint32_t streaming_launch(const PlanFindings& findings, const Bound& bound) {
+  return bound.streaming_launch + (findings.trace.sequence ? findings.trace.begin_after(findings.warm_up) : 0);
+}
+
 std::string key(Resource resource) {
   std::string text = name(resource);
   std::replace(text.begin(), text.end(), ' ', '_');
   return text;
 }
 
-Json bound_json(const Bound& bound) {
+Json bound_json(const PlanFindings& findings, const Bound& bound) {
   Json gains = Json::object();
   for (std::size_t i = 0; i < kResources; ++i) gains[key(static_cast<Resource>(i))] = bound.gain_ns[i];
   Json json{{"outcome", outcome_name(bound.outcome)},
@@ -109,7 +123,7 @@ Json bound_json(const Bound& bound) {
             {"binding", bound.stall_ns > 0 ? Json(key(bound.binding)) : Json(nullptr)},
             {"gain_ns_per_percent", gains},
             {"slots", bound.slots}};
-  if (bound.outcome == Bound::Outcome::kStreams) json["streaming_launch"] = bound.streaming_launch;
+  if (bound.outcome == Bound::Outcome::kStreams) json["streaming_launch"] = streaming_launch(findings, bound);
   return json;
 }
 
@@ -149,14 +163,14 @@ std::string describe_bounds(const PlanFindings& findings) {
   std::string out = fmt::format("\nmachine: {}\n", describe(findings.machine));
   switch (bound.outcome) {
     case Bound::Outcome::kFits:
-      return out + fmt::format("It fits: an iteration takes {} at least, its kernels.\n", seconds(bound.ideal_ns));
+      return out + fmt::format("It fits: {} {} at least, {} kernels.\n", subject(findings, "takes", "take"),
+                               seconds(bound.ideal_ns), findings.trace.sequence ? "their" : "its");
     case Bound::Outcome::kStreams:
       return out + fmt::format(
                        "It does not fit: {} touches {} at once, and device memory is {}. Such a launch has to "
                        "be split, or its data streamed while it runs.\n",
-                       launch_text(findings.trace, bound.streaming_launch),
-                       format_size(findings.vitality.working_set_bytes_max),
-                       format_size(findings.machine.device_bytes));
+                       launch_text(findings.trace, streaming_launch(findings, bound)),
+                       format_size(findings.counted.working_set_bytes_max), format_size(findings.machine.device_bytes));
     case Bound::Outcome::kNoRoom:
       return out + fmt::format("It does not fit: {} more than all memory is needed, and there is no flash.\n",
                                format_size(bound.must_leave_host_bytes));
@@ -167,7 +181,7 @@ std::string describe_bounds(const PlanFindings& findings) {
                      format_size(bound.must_leave_bytes));
   if (bound.must_leave_host_bytes > 0)
     out += fmt::format(", {} of it on flash", format_size(bound.must_leave_host_bytes));
-  out += ".\n\nNo schedule of transfers makes an iteration faster than this:\n";
+  out += fmt::format(".\n\nNo schedule of transfers makes {} faster than this:\n", subject(findings, "", ""));
   out += "  clean copies kept below    " + bound_text(findings.kept) + "\n";
   out += "  all that leaves is written " + bound_text(findings.written) + "\n";
   return out;
@@ -184,34 +198,37 @@ std::string to_json(const PlanFindings& findings) {
   }
   const Sum persistent = sum_of_persistent(vitality);
   const Sum periods = sum_of_periods(vitality);
-  const Json json{
-      {"model", trace.model},
-      {"batch", trace.batch},
-      {"launches", trace.launches.size()},
-      {"tensors", trace.tensors.size()},
-      {"unknown_durations", vitality.unknown_durations},
-      {"ideal_ns", vitality.ideal_ns()},
-      {"kinds", kinds},
-      {"persistent", {{"count", persistent.count}, {"bytes", persistent.bytes}}},
-      {"granule_bytes", vitality.granule_bytes},
-      {"peak_live_bytes", vitality.peak_live_bytes},
-      {"peak_live_launch", vitality.peak_live_launch},
-      {"working_set_bytes_max", vitality.working_set_bytes_max},
-      {"working_set_max_launch", vitality.working_set_max_launch},
-      {"inactive_periods",
-       {{"count", periods.count}, {"bytes", periods.bytes}, {"share_of_byte_time", idle_share(vitality)}}},
-      {"machine",
-       {{"device_bytes", machine.device_bytes},
-        {"host_bytes", machine.host_bytes},
-        {"device_link_bps", machine.device_link_bps},
-        {"flash_read_bps", machine.flash_read_bps},
-        {"flash_write_bps", machine.flash_write_bps},
-        {"flash_total_bps", machine.flash_total_bps}}},
-      {"fits", findings.kept.outcome == Bound::Outcome::kFits},
-      {"must_leave_bytes", findings.kept.must_leave_bytes},
-      {"must_leave_host_bytes", findings.kept.must_leave_host_bytes},
-      {"bound",
-       {{"clean_copies_kept", bound_json(findings.kept)}, {"every_absence_written", bound_json(findings.written)}}}};
+  const Json json{{"model", trace.model},
+                  {"batch", trace.batch},
+                  {"launches", trace.launches.size()},
+                  {"tensors", trace.tensors.size()},
+                  {"sequence", trace.sequence},
+                  {"iterations", trace.steps.size()},
+                  {"warm_up", findings.warm_up},
+                  {"unknown_durations", vitality.unknown_durations},
+                  {"ideal_ns", vitality.ideal_ns()},
+                  {"kinds", kinds},
+                  {"persistent", {{"count", persistent.count}, {"bytes", persistent.bytes}}},
+                  {"granule_bytes", vitality.granule_bytes},
+                  {"peak_live_bytes", vitality.peak_live_bytes},
+                  {"peak_live_launch", vitality.peak_live_launch},
+                  {"working_set_bytes_max", vitality.working_set_bytes_max},
+                  {"working_set_max_launch", vitality.working_set_max_launch},
+                  {"inactive_periods",
+                   {{"count", periods.count}, {"bytes", periods.bytes}, {"share_of_byte_time", idle_share(vitality)}}},
+                  {"machine",
+                   {{"device_bytes", machine.device_bytes},
+                    {"host_bytes", machine.host_bytes},
+                    {"device_link_bps", machine.device_link_bps},
+                    {"flash_read_bps", machine.flash_read_bps},
+                    {"flash_write_bps", machine.flash_write_bps},
+                    {"flash_total_bps", machine.flash_total_bps}}},
+                  {"fits", findings.kept.outcome == Bound::Outcome::kFits},
+                  {"must_leave_bytes", findings.kept.must_leave_bytes},
+                  {"must_leave_host_bytes", findings.kept.must_leave_host_bytes},
+                  {"bound",
+                   {{"clean_copies_kept", bound_json(findings, findings.kept)},
+                    {"every_absence_written", bound_json(findings, findings.written)}}}};
   return json.dump(2) + "\n";
 }
 

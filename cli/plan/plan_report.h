@@ -13,9 +13,11 @@ namespace ebb::cli {
 struct PlanFindings {
   const Trace& trace;
   const Vitality& vitality;
+  const Vitality& counted;  // of what the bounds are of: of a sequence the part after the warm-up
   const Machine& machine;
-  Bound written;  // if every absence is written, as in G10
-  Bound kept;     // if clean copies are kept below
+  std::uint32_t warm_up = 0;  // iterations of a sequence that do not count in the bounds
+  Bound written;              // if every absence is written, as in G10
+  Bound kept;                 // if clean copies are kept below
 };
 
 // The parts of the table before and after the plot.

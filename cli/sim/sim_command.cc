@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <vector>
@@ -17,13 +18,14 @@
 #include "rivals/policies.h"
 #include "sim/sim_report.h"
 #include "trace/reader.h"
+#include "warm_up.h"
 
 namespace ebb::cli {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;  // tensors are counted in whole pages, as G10 does
 constexpr std::uint64_t kBlockMin = 64 * kKiB;
 constexpr std::uint64_t kBlockMax = kGiB;
+constexpr std::uint32_t kIterations = 5;
 constexpr std::uint32_t kIterationsMax = 1000;
 constexpr auto kSilence = std::chrono::seconds(1);
 
@@ -95,18 +97,36 @@ std::uint64_t block_of(const std::string& text) {
   return bytes;
 }
 
+std::uint32_t iterations_of(const std::string& text) {
+  if (text.empty()) return kIterations;
+  std::uint32_t iterations = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), iterations);
+  if (error != std::errc() || end != text.data() + text.size() || iterations == 0 || iterations > kIterationsMax) {
+    throw Error(Status::kInvalid, fmt::format("--iterations: '{}' is not a number from 1 to {}", text, kIterationsMax));
+  }
+  return iterations;
+}
+
+// What is said of one iteration that repeats makes no sense of a sequence.
+void check_sequence(const SimArguments& arguments) {
+  const auto refuse = [](const char* option, const char* why) {
+    throw Error(Status::kInvalid, fmt::format("{}: {}; leave it out for a sequence of iterations", option, why));
+  };
+  if (!arguments.iterations.empty()) refuse("--iterations", "it is run once, as it was recorded");
+  if (arguments.vary != 0) refuse("--vary", "each iteration has its own times");
+  if (arguments.timing != "strict") refuse("--timing", "the artifact knows one iteration that repeats");
+}
+
 TraceSimulator::Options options_of(const SimArguments& arguments, const Trace& trace) {
   TraceSimulator::Options options;
   options.machine = machine_of(arguments.machine, trace.origin);
   options.block_bytes = block_of(arguments.block);
-  options.iterations = arguments.iterations;
+  options.iterations =
+      trace.sequence ? static_cast<std::uint32_t>(trace.steps.size()) : iterations_of(arguments.iterations);
   if (options.machine.device_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
     throw Error(Status::kInvalid, fmt::format("--device-memory: must hold at least {} blocks of {}; give more memory, "
                                               "or smaller blocks with --block",
                                               TraceSimulator::kDeviceBlocksMin, format_size(options.block_bytes)));
-  }
-  if (arguments.iterations == 0 || arguments.iterations > kIterationsMax) {
-    throw Error(Status::kInvalid, fmt::format("--iterations: must be from 1 to {}", kIterationsMax));
   }
   if (arguments.timing != "strict" && arguments.timing != "artifact") {
     throw Error(Status::kInvalid, fmt::format("--timing: '{}' is neither strict nor artifact", arguments.timing));
@@ -145,6 +165,8 @@ int simulate_trace(const SimArguments& arguments) {
   const Trace trace = read_trace(arguments.trace);
   TraceSimulator::Options options = options_of(arguments, trace);
   if (trace.launches.empty()) throw Error(Status::kInvalid, "the trace has no launches: there is nothing to simulate");
+  if (trace.sequence) check_sequence(arguments);
+  const std::uint32_t warm_up = warm_up_of(arguments.warm_up, trace);
   std::vector<double> factors;
   if (arguments.vary > 0) {
     factors = draw_factors(trace, arguments.vary, arguments.seed);
@@ -152,7 +174,7 @@ int simulate_trace(const SimArguments& arguments) {
       return iteration == 0 ? 1.0 : factors[launch];
     };
   }
-  SimFindings findings{trace, arguments.trace, options, arguments.vary, arguments.seed, {}, {}, {}};
+  SimFindings findings{trace, arguments.trace, options, warm_up, arguments.vary, arguments.seed, {}, {}, {}};
   Progress progress(names.size() + 1);
   for (const std::string& name : names) {
     progress.next(name);
@@ -161,10 +183,11 @@ int simulate_trace(const SimArguments& arguments) {
   }
   if (!is_artifact(findings)) {
     progress.next("lower bound");
-    const Trace last = varied(trace, arguments.iterations > 1 ? factors : std::vector<double>{});
+    const Trace last = varied(trace, options.iterations > 1 ? factors : std::vector<double>{});
     findings.bound =
-        lower_bound(analyse(last, kPageBytes, Dead::kStays), options.machine, {.copies = Copies::kKeptClean});
-    findings.bound_written = lower_bound(analyse(last, kPageBytes), options.machine, {.copies = Copies::kWritten});
+        lower_bound(counted_vitality(last, warm_up, Dead::kStays), options.machine, {.copies = Copies::kKeptClean});
+    findings.bound_written =
+        lower_bound(counted_vitality(last, warm_up), options.machine, {.copies = Copies::kWritten});
   }
   progress.clear();
   write_all(STDOUT_FILENO, arguments.json ? to_json(findings) : to_table(findings, wants_colour(STDOUT_FILENO)));

@@ -17,7 +17,8 @@ struct SimArguments {
   std::string timing = "strict";
   double vary = 0;
   std::uint64_t seed = 1;
-  std::uint32_t iterations = 5;
+  std::string iterations;  // empty: 5, or those of a sequence
+  std::string warm_up;
   bool json = false;
 };
 

@@ -14,13 +14,14 @@ namespace ebb::cli {
 
 struct SimResult {
   std::string policy;
-  std::vector<TraceSimulator::Iteration> iterations;  // not empty; the last one counts
+  std::vector<TraceSimulator::Iteration> iterations;  // not empty
 };
 
 struct SimFindings {
   const Trace& trace;
   std::string file;
   TraceSimulator::Options options;
+  std::uint32_t warm_up = 0;  // of a sequence: the iterations after these count; otherwise the last one
   double vary = 0;
   std::uint64_t seed = 0;
   std::vector<SimResult> results;

@@ -2,21 +2,14 @@
 #include "sim/trace_simulator.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <string>
 
-#include "base/check.h"
 #include "core/heap_places.h"
 #include "ebb/status.h"
 #include "plan/guide/make_guide.h"
 
 namespace ebb {
 namespace {
-
-constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
-// Blocks that a device faults for at once, before it needs an answer.
-constexpr std::uint32_t kFaultsAtOnce = 32;
 
 std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t block_bytes) {
   return (bytes + block_bytes - 1) / block_bytes;
@@ -91,8 +84,11 @@ TraceSimulator::TraceSimulator(const Trace& trace, std::unique_ptr<Policy> polic
   for (Trace::TensorIndex i = 0; i < trace.tensors.size(); ++i) {
     const Trace::Tensor& tensor = trace.tensors[i];
     if (tensor.persistent || (first[i] == Trace::kNone && tensor.allocated_before == Trace::kNone)) continue;
-    born_[tensor.allocated_before != Trace::kNone ? tensor.allocated_before : first[i]].push_back(i);
-    dead_[tensor.freed_before != Trace::kNone ? tensor.freed_before : last[i] + 1].push_back(i);
+    const Trace::LaunchIndex born = tensor.allocated_before != Trace::kNone ? tensor.allocated_before : first[i];
+    const Trace::LaunchIndex dead = tensor.freed_before != Trace::kNone ? tensor.freed_before : last[i] + 1;
+    if (born == dead) continue;  // between two launches
+    born_[born].push_back(i);
+    dead_[dead].push_back(i);
   }
 }
 
@@ -151,24 +147,43 @@ void TraceSimulator::make_persistent() {
 std::vector<TraceSimulator::Iteration> TraceSimulator::run() {
   map_file();
   make_persistent();
-  std::vector<Iteration> results(options_.iterations);
-  for (iteration_ = 0; iteration_ < options_.iterations; ++iteration_) iterate(results[iteration_]);
+  std::vector<Iteration> results;
+  const auto launches = static_cast<Trace::LaunchIndex>(trace_.launches.size());
+  if (trace_.sequence) {
+    for (iteration_ = 0; iteration_ < trace_.steps.size(); ++iteration_) {
+      results.push_back(iterate(trace_.begin_after(iteration_), trace_.steps[iteration_]));
+    }
+    return results;
+  }
+  for (iteration_ = 0; iteration_ < options_.iterations; ++iteration_) results.push_back(iterate(0, launches));
   return results;
 }
 
-void TraceSimulator::iterate(Iteration& result) {
+void TraceSimulator::free_before(Trace::LaunchIndex launch) {
+  for (const Trace::TensorIndex tensor : dead_[launch]) {
+    if (placed_[tensor].live && !forgets_frees()) free(tensor);
+  }
+}
+
+void TraceSimulator::allocate_before(Trace::LaunchIndex launch) {
+  for (const Trace::TensorIndex tensor : born_[launch]) {
+    if (!placed_[tensor].live) allocate(tensor);
+  }
+}
+
+// What dies at the end of an iteration dies in it, and what is born between two in the later one.
+TraceSimulator::Iteration TraceSimulator::iterate(Trace::LaunchIndex first, Trace::LaunchIndex end) {
+  Iteration result;
   const std::uint64_t start_ns = clock_.now_ns();
   const std::uint64_t wasted = core_.engine().counters().wasted;
   for (std::size_t lane = 0; lane < kLanes; ++lane) result.lanes[lane] = lanes_.use(static_cast<Lane>(lane));
-  for (Trace::LaunchIndex i = 0; i <= trace_.launches.size(); ++i) {
-    for (const Trace::TensorIndex tensor : dead_[i]) {
-      if (!forgets_frees()) free(tensor);
-    }
-    for (const Trace::TensorIndex tensor : born_[i]) {
-      if (!placed_[tensor].live) allocate(tensor);
-    }
-    if (i < trace_.launches.size()) launch(i, result);
+  for (Trace::LaunchIndex i = first; i < end; ++i) {
+    free_before(i);
+    allocate_before(i);
+    launch(i, result);
   }
+  free_before(end);
+  if (!trace_.sequence) allocate_before(end);
   core_.launches().step();
   core_.pump();
   flow();
@@ -179,170 +194,20 @@ void TraceSimulator::iterate(Iteration& result) {
     const LaneQueue::LaneUse& now = lanes_.use(static_cast<Lane>(lane));
     use = {now.bytes - use.bytes, now.busy_ns - use.busy_ns};
   }
+  return result;
 }
 
-std::uint64_t TraceSimulator::duration_ns(Trace::LaunchIndex index) const {
-  const std::uint64_t ns = trace_.launches[index].ns;
-  if (!options_.vary) return ns;
-  return static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) * options_.vary(iteration_, index)));
-}
-
-void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
-  const Trace::Launch& launch = trace_.launches[index];
-  ranges_.clear();
-  for (const Trace::TensorIndex tensor : trace_.touched(launch)) {
-    const std::uint64_t offset = placed_[tensor].offset;
-    const bool seen = std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& r) { return r.offset == offset; });
-    if (seen) continue;
-    const auto writes = trace_.writes(launch);
-    const bool written = std::find(writes.begin(), writes.end(), tensor) != writes.end();
-    ranges_.push_back({offset, std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1), offset, true, 0, written});
+TraceSimulator::Iteration& TraceSimulator::Iteration::operator+=(const Iteration& other) {
+  ns += other.ns;
+  ideal_ns += other.ideal_ns;
+  for (std::size_t cause = 0; cause < kCauses; ++cause) stall_ns[cause] += other.stall_ns[cause];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    lanes[lane].bytes += other.lanes[lane].bytes;
+    lanes[lane].busy_ns += other.lanes[lane].busy_ns;
   }
-  const std::uint64_t ns = duration_ns(index);
-  result.ideal_ns += ns;
-  const std::uint64_t start_ns = clock_.now_ns();
-  const bool artifact = options_.timing == Timing::kArtifact;
-  const Missed missed = artifact ? count_missing() : Missed{};
-  note_late();
-  const std::uint64_t ticket = core_.launches().announce(launch.op, ranges_);
-  core_.pump();
-  flow();
-  wait_for(ticket, result);
-  touch_all(launch, result);
-  write_all(launch);
-  std::uint64_t end_ns = clock_.now_ns() + ns + options_.machine.launch_cpu_ns;
-  if (artifact) end_ns = std::max(clock_.now_ns(), start_ns + ns + surcharge_ns(missed));
-  lanes_.set_busy(true);
-  for (std::uint64_t before = transfers_; advance(end_ns); before = transfers_) {
-    end_ns += (transfers_ - before) * options_.machine.transfer_cpu_ns;
-  }
-  lanes_.set_busy(false);
-  core_.launches().retire(ticket);
-  core_.launches().ran(ns);
-  core_.pump();
-  flow();
-}
-
-// Until what was announced is there, or nothing more is on its way. Blocks come about in the order in which they were
-// wanted, so it is enough to look at the first that is missing until that is there.
-void TraceSimulator::wait_for(std::uint64_t ticket, Iteration& result) {
-  missing_.clear();
-  std::uint64_t blocks = 0;
-  for (const Core::Range& range : ranges_) {
-    const BlockRange all = core_.blocks_of(range.offset, range.bytes);
-    blocks += all.count;
-    for (BlockIndex i = all.first; i != all.end(); i = i.next()) {
-      if (pending(i)) missing_.push_back(i);
-    }
-  }
-  // A launch larger than memory waits only for its beginning: the core knows which.
-  const bool all_needed = blocks <= core_.budget().frames_limit() / 2;
-  std::size_t first = 0;
-  const auto waits = [&] {
-    while (first < missing_.size() && !pending(missing_[first])) ++first;
-    return (all_needed && first < missing_.size()) || core_.launches().waits(ticket, ranges_);
-  };
-  while (waits()) {
-    const std::uint64_t before_ns = clock_.now_ns();
-    const Cause why = cause(std::span(missing_).subspan(first));
-    if (!advance(kForever)) return;
-    result.stall_ns[static_cast<std::size_t>(why)] += clock_.now_ns() - before_ns;
-  }
-}
-
-// What the launch needs and is already on its way: the core forgets it when the launch asks for it too.
-void TraceSimulator::note_late() {
-  late_.clear();
-  for (const Core::Range& range : ranges_) {
-    const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
-    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-      if (core_.table()[i].state == BlockState::kFetching) late_.push_back(i);
-    }
-  }
-  std::sort(late_.begin(), late_.end());
-}
-
-bool TraceSimulator::pending(BlockIndex block) const {
-  return core_.table()[block].state != BlockState::kResident && core_.engine().pending(block);
-}
-
-// By the first of the missing blocks that is on its way; those behind it have to wait for it anyway.
-TraceSimulator::Cause TraceSimulator::cause(std::span<const BlockIndex> missing) const {
-  for (const BlockIndex index : missing.first(std::min<std::size_t>(missing.size(), LaneQueue::kDepth))) {
-    const Block& block = core_.table()[index];
-    if (block.state != BlockState::kFetching) continue;
-    return std::binary_search(late_.begin(), late_.end(), index) ? Cause::kLate : Cause::kFetch;
-  }
-  return Cause::kNoFrame;
-}
-
-void TraceSimulator::touch_all(const Trace::Launch& launch, Iteration& result) {
-  for (const Trace::TensorIndex tensor : trace_.touched(launch)) touch(blocks_of(tensor), result);
-}
-
-// The device works through the blocks in order; some absent ones at once.
-void TraceSimulator::touch(BlockRange blocks, Iteration& result) {
-  BlockIndex next = blocks.first;
-  while (next != blocks.end()) {
-    faulted_.clear();
-    for (; next != blocks.end() && faulted_.size() < kFaultsAtOnce; next = next.next()) {
-      if (core_.table()[next].state == BlockState::kResident) continue;
-      faulted_.push_back(next);
-      core_.fault(next);
-    }
-    if (faulted_.empty()) continue;
-    result.faults += faulted_.size();
-    const std::uint64_t before_ns = clock_.now_ns();
-    core_.pump();
-    flow();
-    const auto waits = [&] {
-      return std::any_of(faulted_.begin(), faulted_.end(),
-                         [&](BlockIndex i) { return core_.table()[i].awaited || core_.engine().pending(i); });
-    };
-    while (waits()) {
-      if (advance(kForever)) continue;
-      EBB_CHECK(core_.engine().starved().valid());
-      throw Error(Status::kNoMemory,
-                  "the trace cannot run: a launch needs a block and nothing can leave device memory");
-    }
-    while (advance(before_ns + options_.machine.fault_ns)) {
-    }
-    result.stall_ns[static_cast<std::size_t>(Cause::kFault)] += clock_.now_ns() - before_ns;
-  }
-}
-
-void TraceSimulator::write_all(const Trace::Launch& launch) {
-  for (const Trace::TensorIndex tensor : trace_.writes(launch)) {
-    const BlockRange blocks = blocks_of(tensor);
-    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-      const Block& block = core_.table()[i];
-      if (block.state == BlockState::kResident) versions_.change(block.frame);
-    }
-  }
-}
-
-TraceSimulator::Missed TraceSimulator::count_missing() const {
-  Missed missed;
-  for (const Core::Range& range : ranges_) {
-    const BlockRange blocks = core_.blocks_of(range.offset, range.bytes);
-    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-      const Block& block = core_.table()[i];
-      // Who listens has asked for new blocks when they were allocated.
-      if (block.state == BlockState::kUntouched && !core_.policy().listens()) ++missed.fresh;
-      if (block.state != BlockState::kOnFlash) continue;
-      ++(core_.table().tier_below(block) == Tier::kHost ? missed.host : missed.flash);
-    }
-  }
-  return missed;
-}
-
-// What the artifact adds for page faults (its integer division makes the measured fault times vanish).
-std::uint64_t TraceSimulator::surcharge_ns(const Missed& missed) const {
-  const auto bytes = static_cast<double>(options_.block_bytes);
-  const Machine& machine = options_.machine;
-  const double flash = machine.has_flash() ? static_cast<double>(missed.flash) * bytes / machine.flash_read_bps : 0;
-  const double link = static_cast<double>(missed.host + missed.fresh) * bytes / machine.device_link_bps;
-  return static_cast<std::uint64_t>(std::llround(std::max(flash, link) * 1e9));
+  faults += other.faults;
+  wasted_blocks += other.wasted_blocks;
+  return *this;
 }
 
 // Hands every request to its lane.

@@ -6,12 +6,17 @@
 // the bandwidth of their lane, every eviction is a full write, and a policy that does not listen to the program is not
 // told of frees either: dead tensors are written out, and read back when the next iteration makes them anew.
 //
-// One thread, deterministic; a simulator runs one trace once.
+// A trace of one iteration is repeated; a sequence is run once, as it was. Either way the core is told of every end of
+// an iteration, as in a real run.
+//
+// One thread, deterministic; a simulator runs one trace once. trace_simulator.cc has the course of iterations and of
+// time, trace_simulator_launch.cc what one launch does.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -33,8 +38,8 @@ class TraceSimulator {
     Machine machine;
     std::uint64_t block_bytes = 2ull << 20;
     Timing timing = Timing::kStrict;
-    std::uint32_t iterations = 3;
-    bool guided = false;  // the policy is given the trace as a guide (plan/guide), if it takes one
+    std::uint32_t iterations = 3;  // of a trace that is repeated; a sequence has its own
+    bool guided = false;           // the policy is given the trace as a guide (plan/guide), if it takes one
     // Multiplies the duration of a launch in one of the iterations; null: as in the trace.
     std::function<double(std::uint32_t iteration, std::size_t launch)> vary;
   };
@@ -52,18 +57,23 @@ class TraceSimulator {
     std::array<LaneQueue::LaneUse, kLanes> lanes{};
     std::uint64_t faults = 0;
     std::uint64_t wasted_blocks = 0;
+
+    Iteration& operator+=(const Iteration& other);
   };
 
   // Throws Error if the trace cannot run on this machine: a launch without a duration, nowhere to put what does not
   // fit.
   TraceSimulator(const Trace& trace, std::unique_ptr<Policy> policy, const Options& options);
 
-  // One result an iteration; the first starts with the persistent tensors made, in the order of their declaration.
-  // Those that are mapped lie in one file, one behind the other in that order, and nothing of it has been read.
+  // One result an iteration; of a sequence, for each of its own. The first starts with the persistent tensors made, in
+  // the order of their declaration. Those that are mapped lie in one file, one behind the other in that order, and
+  // nothing of it has been read.
   std::vector<Iteration> run();
   const Core& core() const { return core_; }
 
  private:
+  static constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
+
   // Frames without bytes.
   class Memory final : public BackingMemory {
    public:
@@ -89,7 +99,9 @@ class TraceSimulator {
   void make_persistent();
   void allocate(Trace::TensorIndex tensor);
   void free(Trace::TensorIndex tensor);
-  void iterate(Iteration& result);
+  Iteration iterate(Trace::LaunchIndex first, Trace::LaunchIndex end);
+  void free_before(Trace::LaunchIndex launch);
+  void allocate_before(Trace::LaunchIndex launch);
   void launch(Trace::LaunchIndex index, Iteration& result);
   void wait_for(std::uint64_t ticket, Iteration& result);
   void touch_all(const Trace::Launch& launch, Iteration& result);

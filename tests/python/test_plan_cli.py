@@ -55,6 +55,45 @@ def test_says_that_it_fits(trace):
     assert "It fits" in text and "work" in text
 
 
+@pytest.fixture
+def sequence(tmp_path):
+    """Three iterations that read a weight and make 10 GB of something else. A second for each launch."""
+    lines = [{"format": "ebb-trace", "version": 1, "sequence": True},
+             {"tensor": 0, "bytes": 10 * GB, "kind": "weight", "persistent": True}]
+    for number in range(3):
+        lines += [{"tensor": number + 1, "bytes": 10 * GB, "kind": "workspace"},
+                  {"launch": 2 * number, "op": "read", "ns": GB, "reads": [0], "writes": []},
+                  {"launch": 2 * number + 1, "op": "work", "ns": GB, "reads": [], "writes": [number + 1]},
+                  {"mark": "step"}]
+    path = tmp_path / "sequence.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("warm_up, kernels_s, stall_s", [(0, 6, 1.0), (1, 4, 0.5), (2, 2, 0)])
+def test_a_sequence_is_bounded_after_its_warm_up(sequence, warm_up, kernels_s, stall_s):
+    """Half of the weight gives way to each workspace and comes back for the next iteration; the first has it."""
+    found = plan_json(sequence, *MACHINE, "--warm-up", warm_up)
+    assert (found["sequence"], found["iterations"], found["warm_up"]) == (True, 3, warm_up)
+    bound = found["bound"]["clean_copies_kept"]
+    assert bound["stall_ns"] == pytest.approx(stall_s * GB, abs=10**5)
+    assert bound["total_ns"] - bound["stall_ns"] == kernels_s * GB
+    text = plan(sequence, *MACHINE, "--warm-up", warm_up).stdout
+    assert f"iterations {warm_up + 1} to 3" in text
+
+
+def test_the_launch_that_is_too_large_is_named_as_in_the_trace(sequence):
+    found = plan_json(sequence, "--device-memory", "9GB", "--warm-up", "2")
+    assert found["bound"]["clean_copies_kept"]["streaming_launch"] == 4
+    assert "launch 4 (read)" in plan(sequence, "--device-memory", "9GB", "--warm-up", "2").stdout
+
+
+def test_warm_up_is_for_sequences(trace, sequence):
+    for file, value in ((trace, "1"), (sequence, "3")):
+        result = plan(file, "--warm-up", value)
+        assert result.returncode == 2 and "--warm-up" in result.stderr
+
+
 def test_bounds_what_does_not_fit(trace):
     found = plan_json(trace, *MACHINE)
     assert not found["fits"]

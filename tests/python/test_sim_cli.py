@@ -17,6 +17,7 @@ from ebb_program import EBB, ROOT, needs_ebb
 G10 = ROOT / "bench/data/g10"
 TIMEOUT_S = 120
 MIB = 2**20
+WEIGHTS = 28  # of a sequence
 POLICIES = ["on_demand", "window", "deepum", "flashneuron", "g10_flash", "g10_host", "g10", "belady", "foresight"]
 
 pytestmark = needs_ebb
@@ -88,6 +89,77 @@ def write_network(path, seed):
         launch([gradient, weights[layer]], [weights[layer]])
         flow = gradient
     return write_trace(path, tensors, launches)
+
+
+def write_sequence(path, seed, iterations=8):
+    """Iterations of other lengths each, on weights of which each takes some, with tensors of their own."""
+    rng = random.Random(seed)
+    lines = [{"format": "ebb-trace", "version": 1, "sequence": True}]
+    lines += [{"tensor": i, "bytes": rng.randint(1, 24 * MIB), "persistent": True} for i in range(WEIGHTS)]
+    tensors, launch, handed_on = WEIGHTS, 0, None
+    for _ in range(iterations):
+        for _ in range(rng.randint(8, 30)):
+            made = tensors
+            lines.append({"tensor": made, "bytes": rng.randint(1, 16 * MIB)})
+            weight, tensors = rng.randrange(WEIGHTS), tensors + 1
+            lines.append({"launch": launch, "op": "op", "ns": rng.randint(1, 8 * 10**6),
+                          "reads": [weight] + ([] if handed_on is None else [handed_on]),
+                          "writes": [made] + ([weight] if rng.random() < 0.5 else [])})
+            launch += 1
+            handed_on = made if handed_on is None or rng.random() < 0.3 else handed_on
+        lines.append({"mark": "step"})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nobody_beats_the_bound_of_a_sequence(tmp_path, seed):
+    """Unlike that of a loop, which is for the mean of many, it holds to the nanosecond, whatever counts."""
+    trace = write_sequence(tmp_path / "sequence.jsonl", seed)
+    host, warm_up = ("--host-memory", ["1GiB", "64MiB", "0"][seed % 3]), seed % 5
+    report = sim_json(trace, *DEVICE, *host, "--warm-up", warm_up)
+    assert (report["sequence"], report["iterations"], report["warm_up"]) == (True, 8, warm_up)
+    assert [result["policy"] for result in report["results"]] == POLICIES
+    for result in report["results"]:
+        assert len(result["iterations_ns"]) == 8
+        assert result["total_ns"] == sum(result["iterations_ns"][warm_up:])
+        assert result["mean_iteration_ns"] == result["total_ns"] // (8 - warm_up)
+        assert result["ideal_ns"] < result["bound_ns"] <= result["total_ns"], result["policy"]
+        assert result["bound_ns"] <= result["bound_written_ns"]
+
+
+def test_the_warm_up_is_a_quarter_unless_somebody_says(tmp_path):
+    trace = write_sequence(tmp_path / "sequence.jsonl", 1)
+    results = {words: sim_json(trace, *MACHINE, "--policy", "window", *words)["results"][0]
+               for words in ((), ("--warm-up", "2"), ("--warm-up", "0"))}
+    assert results[()] == results["--warm-up", "2"]
+    everything = results["--warm-up", "0"]
+    assert everything["iterations_ns"] == results[()]["iterations_ns"]
+    assert everything["total_ns"] == sum(everything["iterations_ns"])
+    assert everything["ideal_ns"] > results[()]["ideal_ns"]
+
+
+def test_table_of_a_sequence(tmp_path):
+    trace = write_sequence(tmp_path / "sequence.jsonl", 3)
+    arguments = (trace, *MACHINE, "--policy", "window,foresight")
+    result = sim(*arguments)
+    assert result.returncode == 0 and "iterations 3 to 8 count" in result.stdout
+    assert re.search(r"^policy +each +total +of ideal +of bound", result.stdout, re.MULTILINE)
+    assert sim(*arguments).stdout == result.stdout
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--warm-up", "8"], ["--warm-up", "from 0 to 7"]),
+    (["--warm-up", "some"], ["--warm-up", "'some'"]),
+    (["--iterations", "3"], ["--iterations", "sequence"]),
+    (["--vary", "0.1"], ["--vary", "sequence"]),
+    (["--timing", "artifact"], ["--timing", "sequence"]),
+])
+def test_what_is_not_for_sequences(tmp_path, arguments, words):
+    result = sim(write_sequence(tmp_path / "sequence.jsonl", 1), *arguments)
+    assert result.returncode == 2 and result.stdout == "" and result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
 
 
 def test_times_are_those_of_the_lanes(round_robin):
@@ -209,6 +281,7 @@ def test_colour_only_on_a_terminal(round_robin):
     (["--vary", "nan"], ["--vary"]),
     (["--iterations", "0"], ["--iterations"]),
     (["--iterations", "many"], ["--iterations"]),
+    (["--warm-up", "1"], ["--warm-up", "sequence"]),
     (["--frobnicate"], ["--frobnicate"]),
 ])
 def test_usage_errors_are_one_line(round_robin, arguments, words):
