@@ -51,7 +51,8 @@ bench: setup ## the side-by-side benchmarks and their tables; takes hours
 	@tools/bootstrap --bench
 	@cmake --build --preset release
 	@failed=0; bench() { echo "bench/$$*"; $(PYTHON) bench/$$* --save || failed=1; }; \
-	bench g10.py; bench simulated/loops.py; bench devices.py; bench flash.py; bench streams.py; bench arrays.py; \
+	bench g10.py; bench simulated/loops.py; bench simulated/sequences.py; bench devices.py; bench flash.py; \
+	bench streams.py; bench arrays.py; \
 	bench allocators.py; bench inference.py; bench inference.py --pipeline; bench inference.py --lora; \
 	[[ -z "$(LLAMA)" ]] || bench inference.py --llama "$(LLAMA)"; \
 	bench prediction.py; bench run.py $(if $(SWAP),--with-swap); $(PYTHON) bench/tables.py || failed=1; exit $$failed

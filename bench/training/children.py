@@ -151,8 +151,9 @@ def ebb_binary():
     raise ChildError(f"{candidates[0]} is missing: build it with `make`, or name one in EBB_BINARY")
 
 
-def ebb_run(argv, *, memory, flash=None, policy=None, record=None, guide=None, **options):
-    """`ebb run --memory … -- argv`: returns (Child, summary); the summary has every counter of ebb/stats.h as a key."""
+def ebb_run(argv, *, memory, flash=None, policy=None, record=None, guide=None, more=(), **options):
+    """`ebb run --memory … -- argv`: returns (Child, summary); the summary has every counter of ebb/stats.h as a key.
+    `more`: further options of `ebb run`."""
     with tempfile.TemporaryDirectory(prefix="ebb-summary-") as folder:
         summary_path = os.path.join(folder, "summary.json")
         command = [ebb_binary(), "run", "--memory", str(memory), "--summary", summary_path]
@@ -160,6 +161,7 @@ def ebb_run(argv, *, memory, flash=None, policy=None, record=None, guide=None, *
         command += ["--policy", policy] if policy else []
         command += ["--record", record] if record else []
         command += ["--guide", guide] if guide else []
+        command += more
         child = run([*command, "--", *argv], **options)
         child.check()
         try:
