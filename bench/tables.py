@@ -41,6 +41,7 @@ TABLES = {
     "opencl": ("opencl", "devices", "document"),
     "prediction": ("prediction", "prediction", "document"),
     "loops": ("loops", "loops", "document"),
+    "sequences": ("sequences", "sequences", "document"),
     "g10": ("g10", "g10", "document"),
     "g10-distribution": ("g10", "g10", "document_distribution"),
     "g10-batches": ("g10", "g10", "document_batches"),

@@ -15,7 +15,7 @@ TIMEOUT_S = 300
 
 
 def bench(*arguments, check=True):
-    command = [sys.executable, BENCH / "sequences.py", "--quick", *arguments]
+    command = [sys.executable, BENCH / "simulated" / "sequences.py", "--quick", *arguments]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=TIMEOUT_S,
                           check=check, env=ENVIRONMENT)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Programs whose iterations are not alike, simulated: `foresight` beside `window` and beside who knows all that comes.
 
-Twelve programs (sequences/programs.py) are recorded, 16 iterations in a row each. `ebb sim` replays each sequence as it
-was, in 1/2 to 1/8 of its peak and on a disk of 2.52 GB/s for reads, 3.76 for writes and 3.45 for both, with the two
-policies, which learn in the first quarter; reported are the others. The bound is that of the whole sequence, known
+Twelve programs (bench/sequences/programs.py) are recorded, 16 iterations in a row each. `ebb sim` replays each sequence
+as it was, in 1/2 to 1/8 of its peak and on a disk of 2.52 GB/s for reads, 3.76 for writes and 3.45 for both, with the
+two policies, which learn in the first quarter; reported are the others. The bound is that of the whole sequence, known
 beforehand (docs/design/0005-lower-bound.md). Times are simulated and depend on no other program, but for the recorded
 durations of kernels; with --recordings DIR recordings are kept there, and used again. Exit code 1 if a policy is faster
 than the bound, for then one of the two is wrong.
@@ -11,7 +11,7 @@ than the bound, for then one of the two is wrong.
 
 import argparse
 import concurrent.futures
-import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -19,21 +19,20 @@ import statistics
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "training"), str(HERE / "sequences")]
+HERE = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(HERE), str(HERE / "training"), str(HERE / "sequences")]
 
 import children  # noqa: E402
 import contenders  # noqa: E402
 import recordings  # noqa: E402
-from children import ChildError, ebb_binary, flash_directory, format_size  # noqa: E402
-from machine import describe_machine  # noqa: E402
-from output import print_table, progress_line, report  # noqa: E402
+from children import ChildError, ebb_binary, flash_directory  # noqa: E402
+from output import print_table, progress_line, report, sitting  # noqa: E402
+from reports.sequences import POLICIES, summary_table, table  # noqa: E402
 
 PROGRAMS = ("experts_top1", "experts_top2_capacity", "lengths_random", "lengths_in_buckets", "packed_lstm",
             "generation", "training_and_evaluation", "early_exit", "accumulation", "image_sizes", "neighbours",
             "recommender")
 SHARES = {"1/2": 2, "1/3": 3, "1/4": 4, "1/8": 8}
-POLICIES = ("foresight", "window")
 DISK = ["--host-memory", "0", "--pcie", "1000000GB/s", "--flash-read", "2.52GB/s", "--flash-write", "3.76GB/s",
         "--flash-total", "3.45GB/s"]
 TIMEOUT_S = 3600
@@ -70,56 +69,20 @@ def simulate_all(files, arguments):
     return rows
 
 
-def of_bound(row, policy):
-    return row["bound_s"] and row["bound_s"] / row["seconds"][policy]
-
-
-def percent(value):
-    return "-" if value is None else f"{value:.1%}"
-
-
-def table(rows):
-    lines = [["program", "memory", "kernels", "bound", *POLICIES, *(f"{policy} of bound" for policy in POLICIES),
-              "foresight / window"]]
-    for row in rows:
-        lines.append([row["program"], f"{row['share']} ({format_size(row['budget_bytes'])})",
-                      f"{row['ideal_s']:.2f} s", f"{row['bound_s']:.2f} s" if row["bound_s"] else "-",
-                      *(f"{row['seconds'][policy]:.2f} s" for policy in POLICIES),
-                      *(percent(of_bound(row, policy)) for policy in POLICIES),
-                      f"{row['seconds']['foresight'] / row['seconds']['window']:.3f}"])
-    return lines
-
-
 def summarize(rows):
     """Of all points together, and for each share of the peak: medians and the worst point."""
     def summary(some):
         found = {}
         for policy in POLICIES:
-            shares = sorted((of_bound(row, policy), row["program"], row["share"]) for row in some if row["bound_s"])
-            found[policy] = {"points": len(shares), "median": statistics.median(share[0] for share in shares),
+            shares = sorted((row["bound_s"] / row["seconds"][policy], row["program"]) for row in some if row["bound_s"])
+            found[policy] = {"points": len(shares), "median": statistics.median(share for share, _ in shares),
                              "worst": shares[0]} if shares else None
-        ratios = sorted((row["seconds"]["foresight"] / row["seconds"]["window"], row["program"], row["share"])
-                        for row in some)
-        return {"of_bound": found, "foresight_by_window": {"median": statistics.median(ratio[0] for ratio in ratios),
+        ratios = sorted((row["seconds"]["foresight"] / row["seconds"]["window"], row["program"]) for row in some)
+        return {"of_bound": found, "foresight_by_window": {"median": statistics.median(ratio for ratio, _ in ratios),
                                                            "best": ratios[0], "worst": ratios[-1]}}
 
     return {"all": summary(rows), **{share: summary([row for row in rows if row["share"] == share])
                                      for share in SHARES}}
-
-
-def summary_table(summaries):
-    lines = [["memory", *(text for policy in POLICIES for text in (f"{policy} of bound, median", "worst")),
-              "foresight / window, median", "best", "worst"]]
-    for name, summary in summaries.items():
-        cells = []
-        for policy in POLICIES:
-            found = summary["of_bound"][policy]
-            cells += ["-", "-"] if found is None else [percent(found["median"]),
-                                                       f"{percent(found['worst'][0])} {found['worst'][1]}"]
-        ratio = summary["foresight_by_window"]
-        lines.append([name, *cells, f"{ratio['median']:.3f}",
-                      *(f"{ratio[end][0]:.3f} {ratio[end][1]}" for end in ("best", "worst"))])
-    return lines
 
 
 def parse_arguments():
@@ -147,29 +110,31 @@ def parse_arguments():
     return arguments
 
 
-def measure(arguments, folder):
+def measure(arguments, folder, results):
     show, files = progress_line(arguments.json), {}
     for program in arguments.programs:
         show(f"recording {program}")
         files[program] = recordings.make(program, folder, runs=arguments.runs, memory=contenders.memory_for_all(),
                                          flash=arguments.flash, quick=arguments.quick)
+        results["recordings"][program] = hashlib.sha256(files[program].read_bytes()).hexdigest()
     return simulate_all(files, arguments)
 
 
 def main():
     arguments = parse_arguments()
+    results = {**sitting(), "quick": arguments.quick, "runs": arguments.runs, "disk": DISK,
+               "recordings": {}}
     try:
         ebb_binary()
         arguments.flash = flash_directory(arguments.flash)
         with tempfile.TemporaryDirectory(prefix="ebb-sequences-") as scratch:
             folder = arguments.recordings or pathlib.Path(scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            rows = measure(arguments, folder)
+            rows = measure(arguments, folder, results)
     except (ChildError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    results = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "quick": arguments.quick,
-               "runs": arguments.runs, "disk": DISK, "summary": summarize(rows), "rows": rows}
+    results.update(summary=summarize(rows), rows=rows)
     report(results, table(rows), "sequences", arguments)
     if not arguments.json:
         print_table(summary_table(results["summary"]))
