@@ -87,4 +87,10 @@ std::string describe(const Machine& machine) {
   return text;
 }
 
+nlohmann::ordered_json to_json(const Machine& machine) {
+  return {{"device_bytes", machine.device_bytes},       {"host_bytes", machine.host_bytes},
+          {"device_link_bps", machine.device_link_bps}, {"flash_read_bps", machine.flash_read_bps},
+          {"flash_write_bps", machine.flash_write_bps}, {"flash_total_bps", machine.flash_total_bps}};
+}
+
 }  // namespace ebb::cli

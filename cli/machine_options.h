@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "plan/machine.h"
@@ -28,5 +29,7 @@ Machine machine_of(const MachineArguments& arguments, const Trace::Origin& origi
 
 // "40 GiB device memory, 128 GiB host memory, 15.8 GB/s to the device, flash reads 3.2 GB/s and writes 3.2 GB/s".
 std::string describe(const Machine& machine);
+// The same, in bytes and bytes a second, for machines.
+nlohmann::ordered_json to_json(const Machine& machine);
 
 }  // namespace ebb::cli

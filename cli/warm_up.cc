@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "ebb/status.h"
+#include "numbers.h"
 
 namespace ebb::cli {
 namespace {
@@ -30,13 +29,10 @@ std::uint32_t warm_up_of(const std::string& text, const Trace& trace) {
   }
   const std::size_t iterations = trace.steps.size();
   if (text.empty()) return static_cast<std::uint32_t>(iterations / kShare);
-  std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count >= iterations) {
-    throw Error(Status::kInvalid, fmt::format("--warm-up: '{}' is not a number from 0 to {}, for {} iterations", text,
-                                              iterations - 1, iterations));
-  }
-  return count;
+  const auto last = static_cast<std::uint32_t>(iterations - 1);
+  if (const auto count = read_number(text, 0, last)) return *count;
+  throw Error(Status::kInvalid,
+              fmt::format("--warm-up: '{}' is not a number from 0 to {}, for {} iterations", text, last, iterations));
 }
 
 Vitality counted_vitality(const Trace& trace, std::uint32_t warm_up, Dead dead) {

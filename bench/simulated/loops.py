@@ -13,7 +13,6 @@ import argparse
 import collections
 import concurrent.futures
 import hashlib
-import json
 import os
 import pathlib
 import statistics
@@ -25,6 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE / "training"), str(HERE / "loops")]
 
 import children  # noqa: E402
 import contenders  # noqa: E402
+import possible  # noqa: E402
 from catalogue import LOOPS, missing_package  # noqa: E402
 from children import ChildError, ebb_binary, flash_directory  # noqa: E402
 from output import progress_line, report, sitting  # noqa: E402
@@ -108,20 +108,13 @@ def recordings(arguments, folder, results, progress):
     return paths
 
 
-def ask(*words):
-    """The JSON object that `ebb` prints."""
-    child = children.run([ebb_binary(), *words, "--json"], env=children.environment(), timeout=TIMEOUT_S).check()
-    return json.loads(child.stdout)
-
-
 def peak_of(path):
-    return ask("plan", path, "--host-memory", 0)["peak_live_bytes"]
+    return possible.ask("plan", path, "--host-memory", 0)["peak_live_bytes"]
 
 
 def simulate(path, budget, disk, policies):
-    return ask("sim", path, "--policy", ",".join(policies), "--iterations", ITERATIONS, "--device-memory", budget,
-               "--host-memory", 0, "--flash-read", f"{disk.read_bps:.0f}", "--flash-write", f"{disk.write_bps:.0f}",
-               "--flash-total", f"{disk.total_bps:.0f}")
+    return possible.ask("sim", path, "--policy", ",".join(policies), "--iterations", ITERATIONS, "--device-memory",
+                        budget, "--host-memory", 0, *possible.flash_options(disk._asdict()))
 
 
 def point(name, disk, share, peak, budget, simulated):

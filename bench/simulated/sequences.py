@@ -12,7 +12,6 @@ than the bound, for then one of the two is wrong.
 import argparse
 import concurrent.futures
 import hashlib
-import json
 import os
 import pathlib
 import statistics
@@ -22,8 +21,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(HERE), str(HERE / "training"), str(HERE / "sequences")]
 
-import children  # noqa: E402
 import contenders  # noqa: E402
+import possible  # noqa: E402
 import recordings  # noqa: E402
 from children import ChildError, ebb_binary, flash_directory  # noqa: E402
 from output import print_table, progress_line, report, sitting  # noqa: E402
@@ -38,14 +37,10 @@ DISK = ["--host-memory", "0", "--pcie", "1000000GB/s", "--flash-read", "2.52GB/s
 TIMEOUT_S = 3600
 
 
-def ask(*words):
-    child = children.run([ebb_binary(), *words, "--json"], env=children.environment(), timeout=TIMEOUT_S).check()
-    return json.loads(child.stdout)
-
-
 def simulate(program, file, peak, share, block):
     budget = peak // SHARES[share]
-    found = ask("sim", file, "--policy", ",".join(POLICIES), "--device-memory", budget, "--block", block, *DISK)
+    found = possible.ask("sim", file, "--policy", ",".join(POLICIES), "--device-memory", budget, "--block", block,
+                         *DISK, timeout=TIMEOUT_S)
     results = {result["policy"]: result for result in found["results"]}
     seconds = {policy: results[policy]["total_ns"] / 1e9 for policy in POLICIES}
     bound = results["window"]["bound_ns"]
@@ -58,7 +53,7 @@ def simulate(program, file, peak, share, block):
 
 def simulate_all(files, arguments):
     rows, show = [], progress_line(arguments.json)
-    peaks = {program: ask("trace", file)["peak_bytes"] for program, file in files.items()}
+    peaks = {program: possible.ask("trace", file)["peak_bytes"] for program, file in files.items()}
     with concurrent.futures.ThreadPoolExecutor(max_workers=arguments.jobs) as pool:  # each waits for a process
         waiting = [pool.submit(simulate, program, file, peaks[program], share, "64KiB" if arguments.quick else "2MiB")
                    for program, file in files.items() for share in SHARES]

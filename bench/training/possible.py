@@ -16,10 +16,10 @@ WEAKER = "of the bytes that one launch must move"
 NONE = "none: iterations differ"
 
 
-def ask(command, *words):
+def ask(command, *words, timeout=LIMIT_S):
     """The JSON object that a command of `ebb` prints."""
     environment = {**children.environment(), "EBB_PYTHON": sys.executable}
-    child = children.run([ebb_binary(), command, "--json", *words], env=environment, timeout=LIMIT_S).check()
+    child = children.run([ebb_binary(), command, "--json", *words], env=environment, timeout=timeout).check()
     return json.loads(child.stdout)
 
 

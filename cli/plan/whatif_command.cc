@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
@@ -22,6 +21,7 @@
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "numbers.h"
 #include "plan/follow_program.h"
 #include "plan/policy.h"
 #include "plan/whatif_report.h"
@@ -79,12 +79,8 @@ std::vector<std::uint64_t> budgets_of(const WhatIfArguments& arguments) {
 
 std::uint32_t steps_of(const std::string& text) {
   if (text.empty()) return kStepsDefault;
-  std::uint32_t steps = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  if (error != std::errc() || end != text.data() + text.size() || steps < 1 || steps > kStepsMax) {
-    refuse(fmt::format("--steps: '{}' is not a number from 1 to {}", text, kStepsMax));
-  }
-  return steps;
+  if (const auto steps = read_number(text, 1, kStepsMax)) return *steps;
+  refuse(fmt::format("--steps: '{}' is not a number from 1 to {}", text, kStepsMax));
 }
 
 Request checked(const WhatIfArguments& arguments) {

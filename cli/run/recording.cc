@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 
 #include "ebb/status.h"
+#include "numbers.h"
 #include "trace/reader.h"
 
 namespace ebb::cli {
@@ -17,13 +17,9 @@ constexpr std::uint32_t kIterationsMax = 10'000;
 // 1: one that stands for all.
 std::uint32_t iterations_of(const std::string& text) {
   if (text.empty()) return 1;
-  std::uint32_t iterations = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), iterations);
-  if (error != std::errc() || end != text.data() + text.size() || iterations < 1 || iterations > kIterationsMax) {
-    throw Error(Status::kInvalid,
-                fmt::format("--record-iterations: '{}' is not a number from 1 to {}", text, kIterationsMax));
-  }
-  return iterations;
+  if (const auto iterations = read_number(text, 1, kIterationsMax)) return *iterations;
+  throw Error(Status::kInvalid,
+              fmt::format("--record-iterations: '{}' is not a number from 1 to {}", text, kIterationsMax));
 }
 
 }  // namespace

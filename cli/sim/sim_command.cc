@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "numbers.h"
 #include "rivals/policies.h"
 #include "sim/sim_report.h"
 #include "trace/reader.h"
@@ -99,12 +99,8 @@ std::uint64_t block_of(const std::string& text) {
 
 std::uint32_t iterations_of(const std::string& text) {
   if (text.empty()) return kIterations;
-  std::uint32_t iterations = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), iterations);
-  if (error != std::errc() || end != text.data() + text.size() || iterations == 0 || iterations > kIterationsMax) {
-    throw Error(Status::kInvalid, fmt::format("--iterations: '{}' is not a number from 1 to {}", text, kIterationsMax));
-  }
-  return iterations;
+  if (const auto iterations = read_number(text, 1, kIterationsMax)) return *iterations;
+  throw Error(Status::kInvalid, fmt::format("--iterations: '{}' is not a number from 1 to {}", text, kIterationsMax));
 }
 
 // What is said of one iteration that repeats makes no sense of a sequence.

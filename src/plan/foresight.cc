@@ -22,6 +22,14 @@ void make_room(std::vector<T>& queue, std::size_t entries) {
   if (queue.capacity() < entries) queue.reserve(2 * entries);
 }
 
+// Those of a plan's items, which are in the order of their uses, that are about these uses.
+template <typename Item>
+std::span<const Item> of_uses(const std::vector<Item>& items, std::uint32_t first_use, std::size_t uses) {
+  const auto before = [](const Item& item, std::size_t use) { return item.use < use; };
+  const auto first = std::lower_bound(items.begin(), items.end(), first_use, before);
+  return {first, std::lower_bound(first, items.end(), first_use + uses, before)};
+}
+
 constexpr auto kNeededLast = [](const auto& left, const auto& right) { return left.before < right.before; };
 constexpr auto kNeededFirst = [](const auto& left, const auto& right) { return left.before > right.before; };
 constexpr auto kReturnsFirst = [](const auto& left, const auto& right) { return left.return_from > right.return_from; };
@@ -136,24 +144,18 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
 
 // What may be written out before the tensors that this launch uses are used again.
 void Foresight::matched_cleanings(const Recording::Event& event, std::span<const Touch> touches) {
-  const std::vector<Cleaning>& all = plans_[kind()].plan.cleanings;
-  auto next = std::lower_bound(all.begin(), all.end(), event.first_use,
-                               [](const Cleaning& cleaning, std::uint32_t use) { return cleaning.use < use; });
-  for (; next != all.end() && next->use < event.first_use + touches.size(); ++next) {
-    cleanings_.add(*next, blocks_of(touches[next->use - event.first_use].allocation), base());
+  for (const Cleaning& cleaning : of_uses(plans_[kind()].plan.cleanings, event.first_use, touches.size())) {
+    cleanings_.add(cleaning, blocks_of(touches[cleaning.use - event.first_use].allocation), base());
   }
 }
 
 // What this launch uses and is to stay, whatever is needed sooner.
 void Foresight::matched_stays(const Recording::Event& event, std::span<const Touch> touches) {
-  const std::vector<Plan::Stay>& all = plans_[kind()].plan.stays;
-  auto next = std::lower_bound(all.begin(), all.end(), event.first_use,
-                               [](const Plan::Stay& stay, std::uint32_t use) { return stay.use < use; });
-  for (; next != all.end() && next->use < event.first_use + touches.size(); ++next) {
-    const BlockRange tensor = blocks_of(touches[next->use - event.first_use].allocation);
-    const std::uint32_t end = std::min(next->first_block + next->blocks, tensor.count);
-    for (std::uint32_t i = next->first_block; i < end; ++i) {
-      stays_until_[tensor.first.value() + i] = base() + next->until;
+  for (const Plan::Stay& stay : of_uses(plans_[kind()].plan.stays, event.first_use, touches.size())) {
+    const BlockRange tensor = blocks_of(touches[stay.use - event.first_use].allocation);
+    const std::uint32_t end = std::min(stay.first_block + stay.blocks, tensor.count);
+    for (std::uint32_t i = stay.first_block; i < end; ++i) {
+      stays_until_[tensor.first.value() + i] = base() + stay.until;
     }
   }
 }

@@ -5,48 +5,29 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <initializer_list>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "bound/lower_bound.h"
-#include "bound/program.h"
+#include "bound/test/flash_program.h"
 #include "bound/test/small_traces.h"
 
 namespace ebb {
 namespace {
 
-using Column = Program::Column;
-using Row = Program::Row;
-
 constexpr double kTolerance = 1e-5;  // seconds
-constexpr double kReach = 1e3;       // more GB, or seconds, than any flow or stall of these traces
-
-double gigabytes(std::uint64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
 
 // Flash alone, with clean copies. Slots: launch 0, gap 0, launch 1, gap 1, …, in a circle.
-class FullProgram {
+class FullProgram : public FlashProgram {
  public:
-  FullProgram(const Vitality& vitality, const Machine& machine)
-      : vitality_(vitality),
-        machine_(machine),
-        launches_(static_cast<std::uint32_t>(vitality.vital_bytes.size())),
-        slots_(2 * launches_),
-        in_(slots_),
-        written_(slots_) {
-    for (std::uint32_t t = 0; t < slots_; ++t) stalls_.push_back(program_.add_unlimited_column(kReach, t % 2));
-    for (std::uint32_t t = 0; t < slots_; t += 2) program_.add_term(program_.add_row(0, 0), stalls_[t], 1);
+  FullProgram(const Vitality& vitality, const Machine& machine) : FlashProgram(vitality, machine) {
     for (const Vitality::Period& period : vitality.periods) {
       if ((period.needed || vitality.dead == Dead::kStays) && period.bytes > 0) add_period(period);
     }
     for (const auto& [content, leaves] : contents_) add_content(content.second, leaves);
     add_lanes();
     add_memory();
-  }
-  double stall() {
-    EXPECT_TRUE(program_.solve(Program::Method::kSimplex));
-    return program_.bound();
   }
 
  private:
@@ -98,29 +79,11 @@ class FullProgram {
     }
   }
 
-  void add_lanes() {
-    const auto limit = [&](std::uint32_t t, std::initializer_list<const std::vector<Column>*> flows, double bps) {
-      const double seconds =
-          t % 2 == 1 ? 0 : static_cast<double>(vitality_.start_ns[t / 2 + 1] - vitality_.start_ns[t / 2]) * 1e-9;
-      const Row row = program_.add_row(-Program::kInfinity, seconds * bps * 1e-9);
-      for (const auto* flow : flows) {
-        for (const Column column : *flow) program_.add_term(row, column, 1);
-      }
-      program_.add_term(row, stalls_[t], -bps * 1e-9);
-    };
-    for (std::uint32_t t = 0; t < slots_; ++t) {
-      limit(t, {&in_[t]}, std::min(machine_.device_link_bps, machine_.flash_read_bps));
-      limit(t, {&written_[t]}, std::min(machine_.device_link_bps, machine_.flash_write_bps));
-      if (machine_.flash_total_bps > 0) limit(t, {&in_[t], &written_[t]}, machine_.flash_total_bps);
-    }
-  }
-
   // A launch has its room at its start, the end of the slot before, and at its end.
   void add_memory() {
     for (std::uint32_t k = 0; k < launches_; ++k) {
       for (const std::uint32_t end : {(2 * k + slots_ - 1) % slots_, 2 * k}) {
-        const Row row = program_.add_row(gigabytes(vitality_.vital_bytes[k]) - gigabytes(machine_.device_bytes),
-                                         Program::kInfinity);
+        const Row row = add_room(k);
         for (const auto& [out, in] : periods_) {
           const std::uint32_t at = past(out.begin, end);
           if (at + 1 < out.by_slot.size()) add_away(row, out, in, at, 1);
@@ -129,13 +92,7 @@ class FullProgram {
     }
   }
 
-  const Vitality& vitality_;
-  const Machine& machine_;
-  const std::uint32_t launches_, slots_;
-  Program program_;
-  std::vector<Column> stalls_;
-  std::vector<std::vector<Column>> in_, written_;  // by slot
-  std::vector<std::pair<Flow, Flow>> periods_;     // what leaves, what returns
+  std::vector<std::pair<Flow, Flow>> periods_;  // what leaves, what returns
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Flow>> contents_;
 };
 

@@ -5,25 +5,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <initializer_list>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "bound/lower_bound.h"
-#include "bound/program.h"
+#include "bound/test/flash_program.h"
 #include "bound/test/small_traces.h"
 
 namespace ebb {
 namespace {
 
-using Column = Program::Column;
-using Row = Program::Row;
-
 constexpr double kTolerance = 1e-5;  // seconds
-constexpr double kReach = 1e3;       // more GB, or seconds, than any flow or stall of these traces
-
-double gigabytes(std::uint64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
 
 // Who keeps clean copies keeps dead content, too.
 Vitality vitality_of(const Trace& trace, Copies copies, std::uint32_t first = 0) {
@@ -102,28 +95,16 @@ TEST(SequenceBound, OnlyThePartCounts) {
 }
 
 // Flash alone. Slots: launch 0, gap 0, launch 1, gap 1, …
-class FullProgram {
+class FullProgram : public FlashProgram {
  public:
   FullProgram(const Vitality& vitality, const Machine& machine, Copies copies)
-      : vitality_(vitality),
-        machine_(machine),
-        copies_(copies),
-        launches_(static_cast<std::uint32_t>(vitality.vital_bytes.size())),
-        slots_(2 * launches_),
-        in_(slots_),
-        written_(slots_) {
-    for (std::uint32_t t = 0; t < slots_; ++t) stalls_.push_back(program_.add_unlimited_column(kReach, t % 2));
-    for (std::uint32_t t = 0; t < slots_; t += 2) program_.add_term(program_.add_row(0, 0), stalls_[t], 1);
+      : FlashProgram(vitality, machine), copies_(copies) {
     for (const Vitality::Period& period : vitality.periods) {
       if ((period.needed || vitality.dead == Dead::kStays) && period.bytes > 0) add_period(period);
     }
     for (const auto& [content, leaves] : contents_) add_content(content.second, leaves);
     add_lanes();
     add_memory();
-  }
-  double stall() {
-    EXPECT_TRUE(program_.solve(Program::Method::kSimplex));
-    return program_.bound();
   }
 
  private:
@@ -183,29 +164,11 @@ class FullProgram {
     }
   }
 
-  void add_lanes() {
-    const auto limit = [&](std::uint32_t t, std::initializer_list<const std::vector<Column>*> flows, double bps) {
-      const double seconds =
-          t % 2 == 1 ? 0 : static_cast<double>(vitality_.start_ns[t / 2 + 1] - vitality_.start_ns[t / 2]) * 1e-9;
-      const Row row = program_.add_row(-Program::kInfinity, seconds * bps * 1e-9);
-      for (const auto* flow : flows) {
-        for (const Column column : *flow) program_.add_term(row, column, 1);
-      }
-      program_.add_term(row, stalls_[t], -bps * 1e-9);
-    };
-    for (std::uint32_t t = 0; t < slots_; ++t) {
-      limit(t, {&in_[t]}, std::min(machine_.device_link_bps, machine_.flash_read_bps));
-      limit(t, {&written_[t]}, std::min(machine_.device_link_bps, machine_.flash_write_bps));
-      if (machine_.flash_total_bps > 0) limit(t, {&in_[t], &written_[t]}, machine_.flash_total_bps);
-    }
-  }
-
   // A launch has its room at its start, the end of the slot before, and at its end.
   void add_memory() {
     for (std::uint32_t k = 0; k < launches_; ++k) {
       for (const std::uint32_t end : {k == 0 ? kStart : 2 * k - 1, 2 * k}) {
-        const Row row = program_.add_row(gigabytes(vitality_.vital_bytes[k]) - gigabytes(machine_.device_bytes),
-                                         Program::kInfinity);
+        const Row row = add_room(k);
         for (const Flow& flow : flows_) {
           // At the end of its last slot a period is over: nothing of it is away, or it is forgotten.
           const bool open = end == kStart || (end >= flow.begin && end + 1 < flow.begin + flow.out.size());
@@ -215,13 +178,7 @@ class FullProgram {
     }
   }
 
-  const Vitality& vitality_;
-  const Machine& machine_;
   const Copies copies_;
-  const std::uint32_t launches_, slots_;
-  Program program_;
-  std::vector<Column> stalls_;
-  std::vector<std::vector<Column>> in_, written_;  // by slot
   std::vector<Flow> flows_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Flow>> contents_;
 };

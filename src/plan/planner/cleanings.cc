@@ -92,12 +92,8 @@ class Cleaner {
     cleaning.until = next;
     while (cleaning.until > from.event && start_ns_[cleaning.until] > latest_ns) --cleaning.until;
     if (cleaning.until <= from.event) return;
-    const auto uses = recording_.uses(recording_.event(from.event));
-    const std::uint32_t reference = uses[touch.use - recording_.event(from.event).first_use].reference;
-    const std::uint32_t end =
-        pieces_[touch.piece].blocks.end().value() - recording_.reference(reference).blocks.first.value();
     cleaning.use = touch.use;
-    cleaning.first_block = end - leaving.blocks;
+    cleaning.first_block = pieces_.offset(from.event, touch) + pieces_[touch.piece].blocks.count - leaving.blocks;
     cleaning.blocks = leaving.blocks;
     cleaning.tier = leaving.tier;
     cleaning.leaves = from.event + ahead;

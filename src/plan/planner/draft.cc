@@ -58,25 +58,30 @@ void Drafter::find_state() {
   }
 }
 
-// The same part of each; parts of blocks add up from piece to piece.
-void Drafter::keep_state() {
-  staying_.assign(pieces_.size(), 0);
-  if (taste_.state_share <= 0 || state_blocks_ == 0) return;
-  const double part = std::min(1.0, taste_.state_share * limits_.frames / static_cast<double>(state_blocks_));
-  double kept = 0;
+// So many blocks of each of the chosen pieces; parts of blocks add up from piece to piece.
+template <typename Chosen>
+std::vector<std::uint32_t> Drafter::part_of_each(double part, Chosen&& chosen) const {
+  std::vector<std::uint32_t> parts(pieces_.size(), 0);
+  double sum = 0;
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-    if (!state_[i]) continue;
-    const double before = std::floor(kept);
-    kept += part * blocks_of(i);
-    staying_[i] = static_cast<std::uint32_t>(std::floor(kept) - before);
+    if (!chosen(i)) continue;
+    const double before = std::floor(sum);
+    sum += part * blocks_of(i);
+    parts[i] = static_cast<std::uint32_t>(std::floor(sum) - before);
   }
+  return parts;
+}
+
+std::vector<std::uint32_t> Drafter::staying(double state_share) const {
+  const double all = std::max(static_cast<double>(state_blocks_), 1.0);
+  return part_of_each(std::min(1.0, state_share * limits_.frames / all), [&](std::uint32_t i) { return state_[i]; });
 }
 
 // What returns needs its frames before it is used. How long before is known only from a draft, so there are some.
 void Drafter::draft(const Taste& taste) {
   taste_ = taste;
-  share_out();
-  keep_state();
+  floors_ = part_of_each(1 - taste_.absent_share, [](std::uint32_t) { return true; });
+  staying_ = staying(taste_.state_share);
   for (auto& touches : early_) touches.clear();
   start_ns_ = computed_ns_;
   for (int round = 0; round < kRounds; ++round) {
@@ -86,17 +91,6 @@ void Drafter::draft(const Taste& taste) {
     choose_tiers();
     schedule();
     if (taste_.paced) pace();
-  }
-}
-
-// So many blocks of each piece leave last; parts of blocks add up from piece to piece.
-void Drafter::share_out() {
-  floors_.assign(pieces_.size(), 0);
-  double kept = 0;
-  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-    const double before = std::floor(kept);
-    kept += (1 - taste_.absent_share) * blocks_of(i);
-    floors_[i] = static_cast<std::uint32_t>(std::floor(kept) - before);
   }
 }
 

@@ -35,8 +35,8 @@ class Drafter {
   // That exist at every event, of the draft made last; and its absences in the order of their touches.
   std::span<const std::uint64_t> live_blocks() const { return live_blocks_; }
   const std::vector<PieceAbsence>& absences() const { return absences_; }
-  // Its blocks that stay between any two uses, by piece.
-  std::span<const std::uint32_t> staying() const { return staying_; }
+  // Blocks that never leave if so much of memory is for state, by piece.
+  std::vector<std::uint32_t> staying(double state_share) const;
   // Whether there is what Taste::state_share is for.
   bool has_state() const { return state_blocks_ > 0; }
   double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
@@ -58,8 +58,8 @@ class Drafter {
   };
 
   void find_state();
-  void keep_state();
-  void share_out();
+  template <typename Chosen>
+  std::vector<std::uint32_t> part_of_each(double part, Chosen&& chosen) const;
   void begin();
   void run(bool steady);
   void change(const Pieces::Change& change);

@@ -33,6 +33,12 @@ void Pieces::cut() {
   }
 }
 
+std::uint32_t Pieces::offset(Position event, const Touch& touch) const {
+  const Recording::Event& launch = recording_.event(event);
+  const std::uint32_t tensor = recording_.uses(launch)[touch.use - launch.first_use].reference;
+  return pieces_[touch.piece].blocks.first.value() - recording_.reference(tensor).blocks.first.value();
+}
+
 template <typename F>
 void Pieces::for_pieces(BlockRange blocks, F&& visit) const {
   if (blocks.count == 0) return;

@@ -40,6 +40,8 @@ class Pieces {
   const Piece& operator[](std::uint32_t piece) const { return pieces_[piece]; }
   std::uint32_t touches_total() const { return static_cast<std::uint32_t>(touches_.size()); }
   const Touch& touch(std::uint32_t index) const { return touches_[index]; }
+  // Where the piece of a touch begins in the tensor through which the event uses it, in blocks.
+  std::uint32_t offset(Recording::Position event, const Touch& touch) const;
   // The touches of an event are [first, end); and what else happens to pieces with it: they come to life, a further
   // tensor is born in them, whose content is about to be made, or they die.
   std::uint32_t first_touch(Recording::Position event) const { return first_touch_[event]; }

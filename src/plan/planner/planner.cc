@@ -28,7 +28,6 @@ struct Candidate {
   Taste taste;
   std::vector<PieceAbsence> absences;
   std::vector<Cleaning> cleanings;
-  std::vector<std::uint32_t> staying;  // by piece
   double ns = std::numeric_limits<double>::infinity();
 };
 
@@ -61,7 +60,7 @@ class Search {
  private:
   Candidate candidate(const Taste& taste) {
     drafter_.draft(taste);
-    Candidate made{taste, drafter_.absences(), {}, {drafter_.staying().begin(), drafter_.staying().end()}};
+    Candidate made{taste, drafter_.absences(), {}};
     made.cleanings = make_cleanings(recording_, drafter_.pieces(), made.absences, drafter_.start_ns(),
                                     {drafter_.block_ns(Tier::kHost), drafter_.block_ns(Tier::kFlash)});
     if (!limits_.clean_host) write_all_to_host(made);
@@ -78,7 +77,7 @@ class Search {
   void consider_with(double better, F&& change) {
     Taste taste = best_.taste;
     change(taste);
-    consider(taste, better);
+    if (taste != best_.taste) consider(taste, better);
   }
 
   // A part of each piece is absent, in place of all of those that are needed last; a little more than must be, so that
@@ -153,16 +152,14 @@ class Search {
 
 // The plan in terms of tensors: by use, and relative to the tensor's first block.
 Plan Search::hand_out() {
+  const Pieces& pieces = drafter_.pieces();
   Plan plan;
   plan.by_use.assign(recording_.uses_total(), Plan::kStays);
   for (const PieceAbsence& absence : best_.absences) {
-    const Pieces::Touch& touch = drafter_.pieces().touch(absence.touch);
-    const BlockRange& blocks = drafter_.pieces()[touch.piece].blocks;
-    const auto uses = recording_.uses(recording_.event(absence.after));
-    const std::uint32_t reference = uses[touch.use - recording_.event(absence.after).first_use].reference;
+    const Pieces::Touch& touch = pieces.touch(absence.touch);
     TensorAbsence out{absence};
     out.use = touch.use;
-    out.first_block = blocks.end().value() - absence.blocks - recording_.reference(reference).blocks.first.value();
+    out.first_block = pieces.offset(absence.after, touch) + pieces[touch.piece].blocks.count - absence.blocks;
     if (plan.by_use[touch.use] == Plan::kStays)
       plan.by_use[touch.use] = static_cast<std::uint32_t>(plan.absences.size());
     plan.absences.push_back(out);
@@ -176,15 +173,14 @@ Plan Search::hand_out() {
 void Search::hand_out_stays(Plan& plan) const {
   if (best_.taste.state_share <= 0) return;
   const Pieces& pieces = drafter_.pieces();
-  for (Recording::Position position = 0; position < recording_.size(); ++position) {
-    const Recording::Event& event = recording_.event(position);
-    for (std::uint32_t i = pieces.first_touch(position); i < pieces.end_touch(position); ++i) {
+  const std::vector<std::uint32_t> staying = drafter_.staying(best_.taste.state_share);
+  for (Recording::Position event = 0; event < recording_.size(); ++event) {
+    for (std::uint32_t i = pieces.first_touch(event); i < pieces.end_touch(event); ++i) {
       const Pieces::Touch& touch = pieces.touch(i);
-      const std::uint32_t blocks = best_.staying[touch.piece];
-      if (blocks == 0 || !touch.needed) continue;
-      const std::uint32_t reference = recording_.uses(event)[touch.use - event.first_use].reference;
-      const std::uint32_t tensor = recording_.reference(reference).blocks.first.value();
-      plan.stays.push_back({touch.use, pieces[touch.piece].blocks.first.value() - tensor, blocks, touch.next});
+      const std::uint32_t blocks = staying[touch.piece];
+      if (blocks > 0 && touch.needed) {
+        plan.stays.push_back({touch.use, pieces.offset(event, touch), blocks, touch.next});
+      }
     }
   }
 }

@@ -27,6 +27,8 @@ struct Taste {
   double state_share = 0;
   // Room for what returns, beside what Belady's rule keeps.
   std::uint32_t reserve_blocks = 0;
+
+  bool operator==(const Taste&) const = default;
 };
 
 }  // namespace ebb

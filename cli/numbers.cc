@@ -1,0 +1,16 @@
+// See numbers.h.
+#include "numbers.h"
+
+#include <charconv>
+
+namespace ebb::cli {
+
+std::optional<std::uint32_t> read_number(const std::string& text, std::uint32_t least, std::uint32_t most) {
+  std::uint32_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < least || number > most) return std::nullopt;
+  return number;
+}
+
+}  // namespace ebb::cli
