@@ -66,8 +66,11 @@ std::uint32_t CoreState::dead(BlockRange blocks) const {
 }
 
 void CoreState::note_peak() {
-  const std::uint64_t live = small_heap.live_bytes() + large_heap.live_bytes();
-  peak_live_bytes = std::max(peak_live_bytes, live - small_heap.parked_bytes() - large_heap.parked_bytes());
+  const std::uint64_t live =
+      small_heap.live_bytes() + large_heap.live_bytes() - small_heap.parked_bytes() - large_heap.parked_bytes();
+  const std::uint64_t mapped = std::uint64_t{mapped_blocks} * config.block_bytes;
+  peak_live_bytes = std::max(peak_live_bytes, live);
+  peak_bytes = std::max(peak_bytes, live - std::min(live, mapped));
 }
 
 }  // namespace ebb

@@ -79,6 +79,7 @@ struct CoreState {
   std::uint32_t live_blocks = 0;    // but for those of mapped files, which have a place already
   std::uint32_t mapped_blocks = 0;  // and these
   std::uint64_t peak_live_bytes = 0;
+  std::uint64_t peak_bytes = 0;  // without mapped files
   std::uint64_t allocations = 0, reused = 0;
 };
 

@@ -40,7 +40,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       space_bytes_(memory_->bytes()),
       recorder_(parts.recorder),
       core_(parts.config, *memory_, std::move(parts.policy)),
-      cache_(space_bytes_, cached_bytes_max(options.memory)),
+      cache_(space_bytes_),
       small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))),
       starvation_(static_cast<std::uint64_t>(parts.starved_max.count())),
       passes_(options.passes) {

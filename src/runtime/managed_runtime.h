@@ -128,7 +128,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   void after_change();
   void register_for_fork();
   void unregister_for_fork();
-  static std::uint64_t cached_bytes_max(std::uint64_t budget_bytes);
+  std::uint64_t cached_bytes_max() const;
   void tell_core();
   void end_iteration();
   void tell_time(std::uint64_t now_ns);

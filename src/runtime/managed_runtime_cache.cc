@@ -9,14 +9,19 @@ namespace {
 
 // Below this the tables of the cache would be a part of the budget that is felt.
 constexpr std::uint64_t kBudgetMin = 16 * kMiB;
+// May be held by any program.
+constexpr std::uint64_t kAlwaysHeld = 64 * kMiB;
 // Allocations and frees without a shortage until the cache opens again: twice as many each time.
 constexpr std::uint64_t kCalmMin = 256;
 constexpr std::uint64_t kCalmMax = std::uint64_t{1} << 16;
 
 }  // namespace
 
-std::uint64_t ManagedRuntime::cached_bytes_max(std::uint64_t budget_bytes) {
-  return budget_bytes < kBudgetMin ? 0 : budget_bytes / 2;
+// As much as the program itself has had at once: sizes that come back are all held, and those that never do, as of
+// tensors that grow with each token, do not fill memory that nobody has needed.
+std::uint64_t ManagedRuntime::cached_bytes_max() const {
+  if (options_.memory < kBudgetMin) return 0;
+  return std::min(options_.memory / 2, std::max(kAlwaysHeld, core_.allocations().peak_bytes()));
 }
 
 // What the program's threads have freed and allocated without the core. Before anything else that the policy is told,
@@ -50,7 +55,9 @@ void ManagedRuntime::claim_cache() {
 
 // The calling thread allocates, or frees, through the core. Lock held.
 void ManagedRuntime::consider_cache() {
-  if (cached_bytes_max(options_.memory) == 0) return;
+  const std::uint64_t held_max = cached_bytes_max();
+  if (held_max == 0) return;
+  cache_.limit(held_max);
   if (!cache_.is_open()) {
     if (++calm_ < calm_needed_ || !core_.all_here()) return;
     cache_.open();

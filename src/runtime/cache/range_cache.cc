@@ -39,8 +39,8 @@ struct RangeCache::ThreadEnd {
   }
 };
 
-RangeCache::RangeCache(std::uint64_t space_bytes, std::uint64_t held_bytes_max)
-    : id_(next_id()), held_bytes_max_(held_bytes_max), table_(space_bytes), threads_(std::make_shared<Threads>()) {}
+RangeCache::RangeCache(std::uint64_t space_bytes)
+    : id_(next_id()), table_(space_bytes), threads_(std::make_shared<Threads>()) {}
 
 RangeCache::Thread* RangeCache::mine() const {
   const Known& known = t_known[id_ % kKnown];
@@ -81,8 +81,9 @@ bool RangeCache::grant(Thread& thread, std::uint64_t bytes) {
   if (thread.ranges.counters().held_bytes + bytes <= thread.granted_bytes) return true;
   std::uint64_t granted = granted_bytes_.load(std::memory_order_relaxed);
   for (;;) {
-    const std::uint64_t more = std::min(std::max(bytes, kGrantBytes), held_bytes_max_ - granted);
-    if (more == 0) return thread.granted_bytes > 0;
+    const std::uint64_t held_max = held_bytes_max_.load(std::memory_order_relaxed);
+    if (granted >= held_max) return thread.granted_bytes > 0;
+    const std::uint64_t more = std::min(std::max(bytes, kGrantBytes), held_max - granted);
     if (!granted_bytes_.compare_exchange_weak(granted, granted + more, std::memory_order_relaxed)) continue;
     thread.granted_bytes += more;
     return true;

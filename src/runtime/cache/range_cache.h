@@ -27,8 +27,7 @@ namespace ebb {
 
 class RangeCache {
  public:
-  // `held_bytes_max`: of all threads together.
-  RangeCache(std::uint64_t space_bytes, std::uint64_t held_bytes_max);
+  explicit RangeCache(std::uint64_t space_bytes);
   RangeCache(const RangeCache&) = delete;
   RangeCache& operator=(const RangeCache&) = delete;
 
@@ -48,7 +47,9 @@ class RangeCache {
   void join();
 
   bool is_open() const { return open_.load(std::memory_order_relaxed); }
-  void open() { open_.store(table_.there() && held_bytes_max_ > 0, std::memory_order_relaxed); }
+  void open() { open_.store(table_.there(), std::memory_order_relaxed); }
+  // How much may be held, of all threads together. What is held already stays.
+  void limit(std::uint64_t held_bytes_max) { held_bytes_max_.store(held_bytes_max, std::memory_order_relaxed); }
   // From when this returns nothing is taken or put.
   void close();
   // Closes, and gives up all that is held: release(offset, bytes) for each. Returns how many.
@@ -95,10 +96,10 @@ class RangeCache {
   bool tell_next(Allocations& core, ThreadRanges& ranges, std::uint32_t& at, std::uint64_t& buried);
 
   const std::uint64_t id_;
-  const std::uint64_t held_bytes_max_;
   RangeTable table_;
   std::shared_ptr<Threads> threads_;
   std::atomic<bool> open_{false};
+  std::atomic<std::uint64_t> held_bytes_max_{0};
   std::atomic<std::uint64_t> granted_bytes_{0};
 };
 

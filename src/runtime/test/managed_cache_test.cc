@@ -27,9 +27,9 @@ class ManagedCache : public testing::Test {
       GTEST_SKIP() << error.what();
     }
   }
-  static std::shared_ptr<Runtime> open(const char* policy) {
+  static std::shared_ptr<Runtime> open(const char* policy, std::uint64_t budget = kBudget) {
     Options options;
-    options.memory = kBudget;
+    options.memory = budget;
     options.flash_bytes = 256 * kMiB;
     options.block_bytes = kBlock;
     options.policy = policy;
@@ -80,6 +80,22 @@ TEST_F(ManagedCache, ASteadyLoopHits) {
   EXPECT_EQ(after.cache_hits - before.cache_hits, 1000u);
   EXPECT_EQ(after.cache_misses, before.cache_misses);
   EXPECT_EQ(after.launches - before.launches, 50u);
+}
+
+// A cache that grows with each token frees sizes that nobody asks for again.
+TEST_F(ManagedCache, SizesThatNeverComeBackDoNotFillMemory) {
+  const auto runtime = open("window", kGiB);
+  void* last = nullptr;
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    void* const next = runtime->allocate(kMiB + i * 4 * kKiB);
+    fill(next, kMiB, i);
+    runtime->deallocate(last);
+    last = next;
+  }
+  const Stats stats = runtime->stats();
+  EXPECT_GT(stats.cached_bytes, 32 * kMiB);
+  EXPECT_LT(stats.peak_resident_bytes, 96 * kMiB);  // of 700 that were allocated
+  runtime->deallocate(last);
 }
 
 // Dead content costs no write: the frames of what is cached come before those of what is in use.

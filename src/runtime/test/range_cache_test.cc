@@ -139,7 +139,8 @@ class Addresses {
 };
 
 TEST(RangeCache, TellsTheDeathsAndBirthsInOrder) {
-  RangeCache cache(kSpace, kSpace);
+  RangeCache cache(kSpace);
+  cache.limit(kSpace);
   Addresses core;
   cache.open();
   cache.join();
@@ -166,7 +167,8 @@ TEST(RangeCache, TellsTheDeathsAndBirthsInOrder) {
 }
 
 TEST(RangeCache, WhatDiesInAnotherThreadWasBornBefore) {
-  RangeCache cache(kSpace, kSpace);
+  RangeCache cache(kSpace);
+  cache.limit(kSpace);
   Addresses core;
   cache.open();
   // The thread that frees is known before the one that allocates, so that its log is read first.
@@ -206,7 +208,8 @@ TEST(RangeCache, WhatDiesInAnotherThreadWasBornBefore) {
 }
 
 TEST(RangeCache, HoldsNoMoreThanItMayInAllThreadsTogether) {
-  RangeCache cache(kSpace, 96 * kMiBytes);
+  RangeCache cache(kSpace);
+  cache.limit(96 * kMiBytes);
   Addresses core;
   cache.open();
   std::mutex mutex;
@@ -239,7 +242,8 @@ TEST(RangeCache, HoldsNoMoreThanItMayInAllThreadsTogether) {
 TEST(RangeCache, NeverHandsOutWhatIsInUse) {
   constexpr int kThreads = 4, kRounds = 4000;
   constexpr std::uint64_t kSizes = 6;
-  RangeCache cache(kSpace, 64 * kMiBytes);
+  RangeCache cache(kSpace);
+  cache.limit(64 * kMiBytes);
   Addresses core;
   std::mutex mutex;
   std::vector<std::atomic<std::uint32_t>> owner(kSpace / RangeTable::kGranule);
@@ -284,15 +288,13 @@ TEST(RangeCache, NeverHandsOutWhatIsInUse) {
           mine.pop_back();
           deallocate(offset, bytes, who);
         }
-        if (rng.chance(1, 64)) {
-          const std::lock_guard lock(mutex);
-          cache.tell(core);
-        }
-        if (who == 1 && rng.chance(1, 256)) {
-          const std::lock_guard lock(mutex);
-          cache.claim_all([](std::uint64_t, std::uint64_t) {});
-          cache.open();
-        }
+        const bool tells = rng.chance(1, 64), claims = who == 1 && rng.chance(1, 256);
+        if (!tells && !claims) continue;
+        const std::lock_guard lock(mutex);
+        if (tells) cache.tell(core);
+        if (!claims) continue;
+        cache.claim_all([](std::uint64_t, std::uint64_t) {});
+        cache.open();
       }
       for (const auto& [offset, bytes] : mine) deallocate(offset, bytes, who);
     });
@@ -308,7 +310,8 @@ TEST(RangeCache, NeverHandsOutWhatIsInUse) {
 }
 
 TEST(RangeCache, AForkedChildInheritsNoLockOfAThreadThatItLacks) {
-  RangeCache cache(kSpace, kSpace);
+  RangeCache cache(kSpace);
+  cache.limit(kSpace);
   cache.open();
   std::atomic<bool> joined{false}, ended{false};
   std::thread taker([&] {
