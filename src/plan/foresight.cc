@@ -15,6 +15,15 @@ constexpr double kPaceShare = 0.25;             // so does flash that takes this
 constexpr double kDurationShare = 0.125;        // and launches that take this much more or less altogether
 constexpr std::uint32_t kSearchesMax = 3;       // then the plan's taste stays, whatever changes but the events
 constexpr std::uint32_t kBudgetShare = 64;      // a budget changed by this share of it needs another plan
+// How far plan and routine foresee iterations, 0 to 1. A plan that agrees is better than a routine that does; one that
+// hardly does is worse than any routine.
+constexpr double kPlanHolds = 0.85, kPlanFails = 0.6, kBetter = 0.05;
+bool is_better(double routine, double plan) {
+  return plan < kPlanFails || (plan < kPlanHolds && routine > plan + kBetter);
+}
+constexpr double kAlike = 0.98;
+constexpr std::uint32_t kAlikeMin = 3;    // iterations in a row until no routine is learned
+constexpr std::uint64_t kFirstSteps = 3;  // are about the program's beginning
 
 // Makes room for one more entry, here, where memory may be allocated.
 template <typename T>
@@ -40,7 +49,7 @@ void Foresight::began(bool changed) {
   restart_scan();
   demanded_.assign(plan().references(), 0);
   cleanings_.forget_before(now());
-  if (!following()) return;
+  if (!following() || by_routine_) return;
   Planned& planned = plans_[kind()];
   // Other events, another budget, a slower disk or longer launches need another plan; a few frames more or less do not.
   const std::uint32_t change = planned.frames > frames() ? planned.frames - frames() : frames() - planned.frames;
@@ -57,8 +66,11 @@ void Foresight::began(bool changed) {
     const std::uint32_t searches = planned.version == kind_version() ? planned.searches + 1 : 1;
     planned = {kind_version(), frames(), searches, pace(), duration_ns, std::move(plan)};
   }
-  if (!changed) return;
-  // Whatever the plan before wanted back, and when, this one does not know of.
+  if (changed) forget_journeys();
+}
+
+// Whatever the plan before wanted back, and when, this one does not know of.
+void Foresight::forget_journeys() {
   away_.clear();
   std::fill(away_until_.begin(), away_until_.end(), 0);
   std::fill(stays_until_.begin(), stays_until_.end(), 0);
@@ -74,12 +86,19 @@ void Foresight::cover(BlockRange blocks) {
   cleanings_.cover(blocks_seen());
 }
 
+void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  if (routine_ != nullptr) routine_->allocated(allocation, bytes, blocks);
+  Follower::allocated(allocation, bytes, blocks);
+}
+
 void Foresight::mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
+  if (routine_ != nullptr) routine_->lasts(allocation, blocks);
   Follower::mapped(allocation, bytes, blocks);
   loop_.cover(blocks);
 }
 
 void Foresight::freed(std::uint64_t allocation) {
+  if (routine_ != nullptr) routine_->freed(allocation);
   if (allocation >= kLastingSerials) loop_.uncover(blocks_of(allocation));
   Follower::freed(allocation);
 }
@@ -87,14 +106,22 @@ void Foresight::freed(std::uint64_t allocation) {
 void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
   Follower::budget(block_bytes, frames);
   loop_.set_frames(frames);
+  if (routine_ != nullptr) routine_->budget(block_bytes, frames);
 }
 
 void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
   loop_.launched();
   Follower::launched(op, touches);
+  if (routine_ != nullptr) routine_->launched(op, touches);
+  if (by_routine_) ++version_;
   for (const Touch& touch : touches) {
     if (comes_and_goes(touch.allocation)) used_at_random(touch.blocks);
   }
+}
+
+void Foresight::ran(std::uint64_t ns) {
+  Follower::ran(ns);
+  if (routine_ != nullptr) routine_->ran(ns);
 }
 
 void Foresight::used_at_random(BlockRange blocks) {
@@ -108,10 +135,39 @@ void Foresight::touched(BlockIndex block, std::uint64_t stamp) {
 void Foresight::step() {
   rewind_.begin();
   ++steps_;
+  consider_routine();
   Follower::step();
 }
 
+// An iteration is over. Which foresaw more of it, the plan or the routine, is what the next one goes by; where they are
+// alike, no routine is needed.
+void Foresight::consider_routine() {
+  const double agreement = Follower::agreement();
+  alike_ = agreement >= kAlike ? alike_ + 1 : 0;
+  if (routine_ != nullptr) routine_->step(pace().flash_in_ns);
+  if (alike_ >= kAlikeMin) {
+    routine_.reset();
+  } else if (routine_ == nullptr && alike_ == 0) {
+    routine_ = std::make_unique<Routine>();
+    routine_->budget(block_bytes(), frames());
+    for (const auto& [serial, blocks] : live()) routine_->lasts(serial, blocks);
+  }
+  if (steps_ > kFirstSteps) {
+    plan_agrees_ += (agreement - plan_agrees_) / 2;
+    routine_agrees_ += ((routine_ != nullptr ? routine_->agreement() : 0) - routine_agrees_) / 2;
+  }
+  const bool by_routine = routine_ != nullptr && is_better(routine_agrees_, plan_agrees_);
+  if (by_routine == by_routine_) return;
+  by_routine_ = by_routine;
+  ++version_;
+  idle_.clear();
+  for (auto& queue : leaving_) queue.clear();
+  for (auto& queue : returning_) queue.clear();
+  forget_journeys();
+}
+
 void Foresight::matched(Position position, std::span<const Touch> touches) {
+  if (by_routine_) return;
   const Recording::Event& event = this->plan().event(position);
   const Plan& plan = plans_[kind()].plan;
   for (std::uint32_t i = 0; i < touches.size(); ++i) {
@@ -193,6 +249,10 @@ void Foresight::wake_up(Position position) {
 
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   if (!following() && loop_.active()) return loop_.keep(index, block);
+  if (by_routine_) {
+    const std::uint64_t next = routine_->next_use(index);
+    return next < kFar ? kHorizon - next : kUnforeseen + habit_.worth(index);
+  }
   const std::uint64_t worth = Follower::keep(index, block);
   if (following() && worth == kUnforeseen) return worth + habit_.worth(index);
   if (!following() || index.value() >= away_until_.size()) return worth;
@@ -234,6 +294,10 @@ BlockIndex Foresight::clean(const PageTable& table, Tier below, std::uint64_t pi
 }
 
 Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
+  if (by_routine_) {
+    const Routine::Next next = routine_->ahead(table);
+    return next.block.valid() ? Ahead{next.block, kHorizon - std::min(next.when, kHorizon)} : Ahead{};
+  }
   if (!following() && loop_.active()) return loop_.next(table);
   if (!following()) {
     Ahead next = rewind_.next(table, recording(), [&](const Recording::Use& use) {

@@ -5,13 +5,15 @@
 // from the event that the plan names, in the order of need. What left without a plan, because the program did something
 // else, comes back in the order of its next use, as far ahead as everything that is used or made until then fits in
 // memory together. Without an iteration to follow this is `window`, which goes on to fetch what a backward pass needs
-// next (planner/rewind.h), or where nothing is announced, what a loop over mapped files does (planner/touch_loop.h).
+// next (planner/rewind.h), or where nothing is announced, what a loop over mapped files does (planner/touch_loop.h). A
+// program whose iterations are not alike is followed by what it does in most of them (routine/).
 //
 // The queues hold room for all entries before ahead() and behind() take from them, which never allocate.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "plan/follow/follower.h"
@@ -19,6 +21,7 @@
 #include "plan/planner/planner.h"
 #include "plan/planner/rewind.h"
 #include "plan/planner/touch_loop.h"
+#include "plan/routine/routine.h"
 
 namespace ebb {
 
@@ -26,9 +29,11 @@ class Foresight final : public Follower {
  public:
   std::string_view name() const override { return "foresight"; }
 
+  void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void freed(std::uint64_t allocation) override;
   void launched(std::uint64_t op, std::span<const Touch> touches) override;
+  void ran(std::uint64_t ns) override;
   void used_at_random(BlockRange blocks) override;
   void touched(BlockIndex block, std::uint64_t stamp) override;
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
@@ -60,6 +65,8 @@ class Foresight final : public Follower {
   void matched_stays(const Recording::Event& event, std::span<const Touch> touches);
   void matched_cleanings(const Recording::Event& event, std::span<const Touch> touches);
   void wake_up(Position position);
+  void consider_routine();
+  void forget_journeys();
   Ahead planned(const PageTable& table, Tier below);
   Ahead unplanned(const PageTable& table);
 
@@ -85,6 +92,10 @@ class Foresight final : public Follower {
   TouchLoop loop_;  // where nothing is announced
   Habit habit_;     // of blocks that the plan has nothing of
   std::uint64_t steps_ = 0;
+  std::unique_ptr<Routine> routine_ = std::make_unique<Routine>();  // null: the iterations are alike
+  bool by_routine_ = false;                                         // what is gone by, instead of a plan
+  std::uint32_t alike_ = 0;                                         // iterations in a row that were as planned
+  double plan_agrees_ = 0.8, routine_agrees_ = 0;                   // means of the latest iterations
 
   // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
   // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the

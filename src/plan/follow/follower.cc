@@ -94,6 +94,7 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   const std::uint64_t signature = Recording::launch_signature(op, touches.size());
   const Position position = match(signature, op, touches);
   if (position == Recording::kNever) return see_unknown(touches);
+  ++matched_;
   const Recording::Event& event = plan().event(position);
   const auto uses = plan().uses(event);
   if (event.signature != signature) {
@@ -231,9 +232,7 @@ void Follower::step() {
   } else if (!guided) {
     base_ += following_ ? plan().size() : recording_.size();
   }
-  switches_ = 0;
-  launches_ = 0;
-  try_later_ = kLaunchesTelling;
+  begin_counts();
   ++iterations_over_;
   if (recording_.usable()) {
     bool known = false;
@@ -251,6 +250,18 @@ void Follower::step() {
     if (foretold == Iterations::kNone) return began(true);
     follow(foretold);
   }
+}
+
+void Follower::begin_counts() {
+  switches_ = 0;
+  launches_ = 0;
+  matched_ = 0;
+  try_later_ = kLaunchesTelling;
+}
+
+double Follower::agreement() const {
+  if (guide_ != nullptr || launches_ + planned_ == 0) return 1;
+  return 2.0 * matched_ / (launches_ + planned_);
 }
 
 // When each allocation that lives is needed, from the cursor on.

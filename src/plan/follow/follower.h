@@ -62,6 +62,8 @@ class Follower : public Policy {
   virtual void began(bool /*changed*/) {}
 
   bool following() const { return following_; }
+  // How far this iteration was the plan's: of its launches and the plan's, the part that were matched, 0 to 1.
+  double agreement() const;
   // The iteration so far.
   const Recording& recording() const { return recording_; }
   const Recording& plan() const {
@@ -82,6 +84,7 @@ class Follower : public Policy {
   PlanLimits plan_limits() const;
   std::uint64_t block_bytes() const { return block_bytes_; }
   std::uint32_t frames() const { return frames_; }
+  const std::map<std::uint64_t, BlockRange>& live() const { return live_; }
   // The blocks of a live allocation, none if it is gone.
   BlockRange blocks_of(std::uint64_t allocation) const;
   // Something lasting that is used in some iterations and not in others, as an expert of a mixture.
@@ -110,6 +113,7 @@ class Follower : public Policy {
   void see_use(std::uint64_t allocation, BlockRange blocks, std::uint64_t when) {
     next_uses_.see(allocation, blocks, when, now());
   }
+  void begin_counts();
   void follow(std::uint32_t kind);
   void doubt(std::uint32_t reference, std::uint64_t serial);
   void doubt_absent();
@@ -133,6 +137,8 @@ class Follower : public Policy {
   Position cursor_ = 0;  // the next event expected
   std::uint32_t misses_ = 0;
   std::uint32_t launches_ = 0;   // of this iteration
+  std::uint32_t matched_ = 0;    // of these
+  std::uint32_t planned_ = 0;    // launches of the plan
   std::uint32_t try_later_ = 0;  // begin_later(): when so many launches have been made
   std::uint64_t iterations_over_ = 0;
   std::uint64_t deviations_ = 0;

@@ -80,7 +80,9 @@ Recording::Position Follower::find_launch(Position from, std::uint64_t signature
 
 void Follower::count_uses() {
   uses_.assign(plan().references(), 0);
+  planned_ = 0;
   for (Position position = 0; position < plan().size(); ++position) {
+    planned_ += plan().event(position).kind == Recording::Kind::kLaunch ? 1 : 0;
     for (const Recording::Use& use : plan().uses(plan().event(position))) ++uses_[use.reference];
   }
 }
