@@ -60,7 +60,7 @@ function(ebb_folder_tests folder name)
   endforeach()
 endfunction()
 
-set(folders_of_one_thread base port space alloc plan rivals trace bound move core sim)
+set(folders_of_one_thread base job port space alloc plan rivals trace bound move core sim)
 set(folders_of_threads runtime stream array)
 file(GLOB scenarios CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenario/*.json)
 if(EBB_SANITIZE MATCHES "thread")

@@ -5,14 +5,16 @@ import re
 # Value headers of include/ebb: for everyone.
 VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h"}
 PARTS = {"base", "port", "space", "alloc", "plan", "move"}
-EVERYTHING = PARTS | {"core", "rivals", "runtime", "stream", "trace", "bound", "mirror", "sim", "array", "facade",
-                      "drivers"}
+EVERYTHING = PARTS | {"core", "job", "rivals", "runtime", "stream", "trace", "bound", "mirror", "sim", "array",
+                      "facade", "drivers"}
 
 # Folder of src/ (or of the repository) to what it may include besides itself, std and the value headers. "facade" is
 # the rest of include/ebb, "drivers" all of src/drivers.
 ALLOWED = {
     "base": set(),
     "port": {"base"},
+    # How a job's budget is divided, and what is said about it: who says and hears it is above.
+    "job": {"base"},
     "space": {"base"},
     "alloc": {"base", "port"},
     "plan": {"base", "space"},
@@ -24,7 +26,7 @@ ALLOWED = {
     "move": {"base", "port", "space", "alloc", "plan"},
     # All that is deterministic in one object: it knows neither who drives it nor with what.
     "core": PARTS,
-    "runtime": PARTS | {"core", "facade", "trace"},
+    "runtime": PARTS | {"core", "job", "facade", "trace"},
     # The folder src/stream; its header is ebb/stream.h. Of the driver, what is mapped in this process.
     "stream": {"base", "facade", "drivers/linux"},
     # It is about this process and this kernel: it calls them itself, through the thin layer of the driver.
@@ -40,7 +42,7 @@ ALLOWED = {
     "array": {"facade", "base"},
     "host": {"facade"},
     "python": {"facade"},
-    "cli": {"facade", "port", "drivers", "sim", "plan", "rivals", "trace", "bound", "base"},
+    "cli": {"facade", "port", "drivers", "sim", "plan", "rivals", "trace", "bound", "base", "job"},
     "tests": EVERYTHING,
     "bench": EVERYTHING,
     "examples": {"facade"},

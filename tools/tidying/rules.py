@@ -18,7 +18,7 @@ FOLDER_MAX = 12
 README_MAX = 30
 CODE = {".cc", ".h", ".py"}
 DETERMINISTIC = ("src/base/", "src/space/", "src/alloc/", "src/plan/", "src/rivals/", "src/move/", "src/core/",
-                 "src/sim/")
+                 "src/sim/", "src/job/")
 WORLD = ("src/base/clock.h", "src/base/internal_thread.h", "src/base/internal_thread.cc",
          "src/base/ordered_mutex.h")
 OTHER_WITH_README = ("cli", "python", "tests", "bench", "tools")
