@@ -12,6 +12,8 @@ struct Options {
   // The budget of the device tier in bytes: frames, small allocations and our own tables together. 0: 80 % of what
   // this process may still take (cgroup or machine).
   std::uint64_t memory = 0;
+  // The most that Runtime::set_budget() may grow it to: address space and tables are made for that. 0: as `memory`.
+  std::uint64_t memory_max = 0;
   // A directory on a real file system, for the flash tier. Empty: $TMPDIR or /tmp. RAM disks are refused.
   std::string flash;
   // Most bytes to use on flash. 0: 90 % of what is free there.
@@ -59,11 +61,11 @@ struct Options {
   std::string cublas_library{};
 };
 
-// Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_FLASH (DIR or DIR:SIZE),
-// EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_REMEMBER (passes in the user's cache), EBB_STATS,
-// EBB_RECORD, EBB_RECORD_ITERATIONS, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE,
-// EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the
-// variable.
+// Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_MEMORY_MAX, EBB_FLASH (DIR
+// or DIR:SIZE), EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_REMEMBER (passes in the user's cache),
+// EBB_STATS, EBB_RECORD, EBB_RECORD_ITERATIONS, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY,
+// EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming
+// the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

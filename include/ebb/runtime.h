@@ -112,6 +112,15 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // Marks the end of an iteration (an optimizer step, a request served).
   virtual void step() noexcept = 0;
 
+  // Changes the budget while the program runs. More is taken as it is needed. Less: blocks leave in steps, and their
+  // memory is back with the system when this returns; what the program touches meanwhile is served. Throws Error with
+  // the remedy where it cannot be: more than Options::memory_max, or less than what the fewest frames take, or than
+  // what is alive has places for without it; or where too much is in use to leave within 10 s. Then the budget is as
+  // far down as it came (stats().budget_bytes).
+  virtual void set_budget(std::uint64_t /*bytes*/) {
+    throw Error(Status::kUnsupported, "the memory of a GPU is a fixed budget");
+  }
+
   virtual Stats stats() const = 0;
   // Seconds between calls of step(), oldest first; the newest 65,536 are kept.
   virtual std::vector<double> step_seconds() const = 0;

@@ -8,6 +8,7 @@ works with every operator, because memory that is absent when it is touched is f
 
     enable()   once per process, or again after disable() with the same options; tensors made before stay as they are
     disable()  new tensors are ordinary again; those that exist stay managed, wherever they are, until they are freed
+    set_memory()  changes the budget while the program runs
     stats()    a dict of counters, in bytes and nanoseconds, and the seconds of every step
     adopt()    brings memory that exists already, such as a NumPy array, under the budget in place; release() ends it
     map_file()  a file as memory, read as it is touched
@@ -25,11 +26,11 @@ from . import _adoption, _files
 from ._adoption import Adopted
 
 if typing.TYPE_CHECKING:
-    from .torch import disable, enable, enabled, launch, manages, stats, step
+    from .torch import disable, enable, enabled, launch, manages, set_memory, stats, step
 
 __version__ = "0.1.0"
 __all__ = ["Adopted", "Error", "adopt", "disable", "enable", "enabled", "launch", "manages", "map_file", "release",
-           "stats", "step"]
+           "set_memory", "stats", "step"]
 
 
 class Error(RuntimeError):

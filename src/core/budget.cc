@@ -12,6 +12,20 @@ constexpr std::uint32_t kExtentStep = 128;  // extents are made in steps: 256 Mi
 
 }  // namespace
 
+void Budget::set_bytes(std::uint64_t bytes) {
+  bytes_ = std::min(bytes, most_bytes());
+  state_.engine.set_limits(limits_of(state_.config, state_.policy, bytes_));
+  apply();
+}
+
+std::uint64_t Budget::least_bytes() const {
+  const CoreConfig& config = state_.config;
+  const std::uint64_t below = std::uint64_t{extents_limit_} + config.host_extents;
+  const std::uint64_t needed = state_.live_blocks + 2 > below ? state_.live_blocks + 2 - below : 0;
+  const std::uint64_t frames = std::max<std::uint64_t>(needed, FramePool::kFramesMin);
+  return frames * config.block_bytes + small_kept_ + std::max(table_bytes() + table_slack(), tables_applied_);
+}
+
 void Budget::set_small_bytes(std::uint64_t bytes, std::uint64_t kept) {
   small_bytes_ = bytes;
   if (kept == small_kept_) return;
@@ -43,7 +57,7 @@ std::uint64_t Budget::table_bytes_of(std::uint64_t more) const {
 
 bool Budget::tables_fit(std::uint64_t more) const {
   const std::uint64_t frames = FramePool::kFramesMin * state_.config.block_bytes;
-  return frames + small_kept_ + table_bytes() + table_slack() + table_bytes_of(more) <= state_.config.budget_bytes;
+  return frames + small_kept_ + table_bytes() + table_slack() + table_bytes_of(more) <= bytes_;
 }
 
 bool Budget::prepare(std::uint64_t more) {
@@ -96,7 +110,7 @@ std::uint64_t Budget::table_bytes() const {
 std::uint32_t Budget::frames_beside(std::uint64_t tables) const {
   const CoreConfig& config = state_.config;
   const std::uint64_t other = small_kept_ + tables;
-  const std::uint64_t frames = config.budget_bytes > other ? (config.budget_bytes - other) / config.block_bytes : 0;
+  const std::uint64_t frames = bytes_ > other ? (bytes_ - other) / config.block_bytes : 0;
   const std::uint32_t most = state_.table.frames_max();
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames, std::min(FramePool::kFramesMin, most), most));
 }

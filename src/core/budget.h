@@ -1,5 +1,5 @@
 // Budget: how many frames and extents there may be: frames, small allocations and the core's own tables share the
-// memory budget, and flash is taken in steps, before it is needed.
+// memory budget, which may change at any time, and flash is taken in steps, before it is needed.
 //
 // Owned by Core, under the runtime's lock; the driver's side of it says what small allocations take, makes frames ahead
 // and grows flash. Nothing here allocates. Invariant: the limit of frames leaves room for tables as they are, and
@@ -21,7 +21,16 @@ class Budget {
   static constexpr std::uint64_t kTableSlackBytes = 64 * kKiB;
   static constexpr std::uint64_t kTableBytesMin = kFixedBytes + kTableSlackBytes;
 
-  explicit Budget(CoreState& state) : state_(state), extents_limit_(state.config.extents) {}
+  explicit Budget(CoreState& state)
+      : state_(state), bytes_(state.config.budget_bytes), extents_limit_(state.config.extents) {}
+
+  // What frames, small allocations and tables get together from now on, from least_bytes() to what the core was made
+  // for. Frames beyond it leave as any do, and have left once over() is false; more come as they are needed.
+  void set_bytes(std::uint64_t bytes);
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t most_bytes() const { return state_.config.budget_bytes; }
+  // Below this there are too few frames to run with, or a place is missing for what is alive.
+  std::uint64_t least_bytes() const;
 
   // The part that small allocations take, and the part that is kept free for them, which is no less. They may be made
   // once over() is false: as many frames have left.
@@ -64,6 +73,7 @@ class Budget {
   std::uint32_t frames_beside(std::uint64_t tables) const;
 
   CoreState& state_;
+  std::uint64_t bytes_;
   std::uint32_t extents_limit_;
   std::uint64_t small_bytes_ = 0;
   std::uint64_t small_kept_ = 0;

@@ -34,7 +34,7 @@ void Core::pump() {
 
 void Core::set_flash_pace(double in_ns, double out_ns, double both_ns) {
   if (in_ns <= 0) return;
-  const Engine::Limits limits = limits_of(state_.config, state_.policy);
+  const Engine::Limits limits = limits_of(state_.config, state_.policy, budget_.bytes());
   Pace pace;
   pace.host_blocks = state_.config.host_extents;
   pace.host_in_ns = state_.config.host_in_ns;
@@ -72,7 +72,7 @@ bool Core::all_here() const {
 void Core::fill(Stats& stats) const {
   const std::uint64_t bytes = state_.config.block_bytes;
   const Engine::Counters& counters = state_.engine.counters();
-  stats.budget_bytes = state_.config.budget_bytes;
+  stats.budget_bytes = budget_.bytes();
   stats.resident_bytes = budget_.resident_bytes();
   stats.small_bytes = budget_.small_bytes();
   stats.live_bytes = state_.small_heap.live_bytes() + state_.large_heap.live_bytes();

@@ -8,8 +8,8 @@
 
 namespace ebb {
 
-Engine::Limits limits_of(const CoreConfig& config, const Policy& policy) {
-  const std::uint32_t frames = config.frames();
+Engine::Limits limits_of(const CoreConfig& config, const Policy& policy, std::uint64_t budget_bytes) {
+  const std::uint32_t frames = config.frames(budget_bytes);
   Engine::Limits limits;
   limits.in_flight = std::clamp<std::uint32_t>(frames / 4, 2, config.queue_depth);
   limits.lane = std::max<std::uint32_t>(limits.in_flight / (config.host_extents > 0 ? 4 : 2), 1);
@@ -20,9 +20,9 @@ Engine::Limits limits_of(const CoreConfig& config, const Policy& policy) {
   return limits;
 }
 
-std::uint32_t CoreConfig::frames() const {
+std::uint32_t CoreConfig::frames(std::uint64_t of) const {
   const std::uint64_t tables = tables_in_budget ? Budget::kTableBytesMin : 0;
-  const std::uint64_t bytes = budget_bytes > tables ? budget_bytes - tables : 0;
+  const std::uint64_t bytes = of > tables ? of - tables : 0;
   return static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(bytes / block_bytes, FramePool::kFramesMin, std::uint64_t{1} << 26));
 }
@@ -33,7 +33,7 @@ CoreState::CoreState(const CoreConfig& given, BackingMemory& memory, std::unique
       table(config.blocks, config.frames(), config.host_extents),
       frames(memory, config.frames()),
       extents(config.extents, config.host_extents),
-      engine(table, frames, extents, memory, policy, limits_of(config, policy)),
+      engine(table, frames, extents, memory, policy, limits_of(config, policy, config.budget_bytes)),
       small_heap(config.small_heap()),
       large_heap(config.large_heap()) {
   EBB_CHECK_EQ(config.blocks % 4, 0u);

@@ -20,7 +20,7 @@ namespace ebb {
 
 struct CoreConfig {
   std::uint64_t block_bytes = 0;          // a power of two
-  std::uint64_t budget_bytes = 0;         // frames, small allocations and tables together
+  std::uint64_t budget_bytes = 0;         // frames, small allocations and tables together: the most it will ever be
   std::uint32_t blocks = 0;               // size of the space
   std::uint32_t extents = 0;              // most blocks on flash
   std::uint32_t frames_ahead = 0;         // made before they are needed, by a driver that has nothing else to do
@@ -36,7 +36,8 @@ struct CoreConfig {
 
   std::uint64_t space_bytes() const { return blocks * block_bytes; }
   // Frames that the budget is good for: what BackingMemory must provide.
-  std::uint32_t frames() const;
+  std::uint32_t frames() const { return frames(budget_bytes); }
+  std::uint32_t frames(std::uint64_t bytes) const;
   // The heaps of a core, empty: for less than half a block, and for the rest.
   Heap small_heap() const { return {0, space_bytes() / 4, budget_bytes / 8}; }
   Heap large_heap() const { return {space_bytes() / 4, space_bytes(), budget_bytes / 8}; }
@@ -83,7 +84,7 @@ struct CoreState {
   std::uint64_t allocations = 0, reused = 0;
 };
 
-// In flight, lanes and reserves, as they follow from the number of frames.
-Engine::Limits limits_of(const CoreConfig& config, const Policy& policy);
+// In flight, lanes and reserves, as they follow from the number of frames that these bytes are good for.
+Engine::Limits limits_of(const CoreConfig& config, const Policy& policy, std::uint64_t budget_bytes);
 
 }  // namespace ebb

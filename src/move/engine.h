@@ -48,6 +48,12 @@ class Engine {
   Engine(PageTable& table, FramePool& frames, ExtentPool& extents, BackingMemory& memory, Policy& policy,
          const Limits& limits);
 
+  // The number of frames has changed: in flight, lanes and reserves follow, at most those that it was made with.
+  void set_limits(const Limits& limits) {
+    limits_ = limits;
+    transfers_.set_most(limits.in_flight);
+  }
+
   // An allocation takes, or leaves, these blocks. A block that nobody has left loses its content.
   void retain(BlockRange blocks);
   void release(BlockRange blocks);

@@ -4,6 +4,7 @@
 // transfer is an orphan and its frame goes back to the pool.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -25,13 +26,15 @@ struct Transfer {
 // Slots 0 … size-1; a slot's number is the token of its flash request.
 class TransferTable {
  public:
-  explicit TransferTable(std::uint32_t size) : slots_(size) {
+  explicit TransferTable(std::uint32_t size) : slots_(size), most_(size) {
     free_.reserve(size);
     for (std::uint32_t i = size; i > 0; --i) free_.push_back(i - 1);
   }
   std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(slots_.size() - free_.size()); }
-  bool full() const { return free_.empty(); }
+  bool full() const { return in_flight() >= most_; }
+  // At most its size; those under way stay.
+  void set_most(std::uint32_t most) { most_ = std::min(most, size()); }
   std::uint32_t add(const Transfer& transfer) {
     EBB_CHECK(!free_.empty());
     const std::uint32_t token = free_.back();
@@ -58,6 +61,7 @@ class TransferTable {
  private:
   std::vector<Transfer> slots_;
   std::vector<std::uint32_t> free_;
+  std::uint32_t most_;
 };
 
 }  // namespace ebb

@@ -95,6 +95,7 @@ void parse_flash(const std::string& text, Options& options) {
 Options options_from_environment() {
   Options options;
   read_size("EBB_MEMORY", options.memory);
+  read_size("EBB_MEMORY_MAX", options.memory_max);
   read_size("EBB_BLOCK", options.block_bytes);
   if (variable("EBB_BLOCK") != nullptr && (options.block_bytes & (options.block_bytes - 1)) != 0) {
     throw Error(Status::kInvalid,

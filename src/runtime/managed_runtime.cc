@@ -44,6 +44,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))),
       starvation_(static_cast<std::uint64_t>(parts.starved_max.count())),
       passes_(options.passes) {
+  if (options.memory < options.memory_max) core_.budget().set_bytes(options.memory);
   stats_file_.open(options.stats_path, policy(), description());
   register_for_fork();
   if (start_internal_thread(

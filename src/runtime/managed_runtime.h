@@ -74,6 +74,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   void name_op(std::uint64_t op, const std::string& name) override;
   bool recording() const noexcept override { return recorder_ != nullptr; }
   void step() noexcept override;
+  void set_budget(std::uint64_t bytes) override;
   Stats stats() const override;
   std::vector<double> step_seconds() const override;
   std::string policy() const override;
@@ -182,6 +183,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   void finish_forks();
   void count_owed();
   void publish();
+  bool lower_budget(Lock& lock, std::uint64_t bytes);
   void write_recording() noexcept;
   Trace::Origin origin() const;
   void dump_state(const char* why) const;
@@ -248,6 +250,7 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   std::atomic<std::int64_t> small_bytes_{0};
   std::atomic<std::int64_t> small_kept_{0};
   std::atomic<bool> stopping_{false};
+  bool setting_budget_ = false;  // by one thread at a time
   bool child_ = false;
   std::thread mover_;
   std::thread fault_thread_;

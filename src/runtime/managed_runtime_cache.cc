@@ -20,8 +20,9 @@ constexpr std::uint64_t kCalmMax = std::uint64_t{1} << 16;
 // As much as the program itself has had at once: sizes that come back are all held, and those that never do, as of
 // tensors that grow with each token, do not fill memory that nobody has needed.
 std::uint64_t ManagedRuntime::cached_bytes_max() const {
-  if (options_.memory < kBudgetMin) return 0;
-  return std::min(options_.memory / 2, std::max(kAlwaysHeld, core_.allocations().peak_bytes()));
+  const std::uint64_t budget = core_.budget().bytes();  // of now
+  if (budget < kBudgetMin) return 0;
+  return std::min(budget / 2, std::max(kAlwaysHeld, core_.allocations().peak_bytes()));
 }
 
 // What the program's threads have freed and allocated without the core. Before anything else that the policy is told,

@@ -40,6 +40,7 @@ void check(Options& options) {
     refuse("a memory budget of " + format_size(options.memory) + " is too small: with blocks of " +
            format_size(options.block_bytes) + " at least " + format_size(least) + " are needed");
   }
+  options.memory_max = std::max(options.memory_max, options.memory);
   options.managed_bytes_min = std::max<std::uint64_t>(options.managed_bytes_min, 1);
   if (options.flash.empty()) options.flash = default_flash_directory();
 }
@@ -154,7 +155,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
   Core::Config& config = parts.config;
   config.block_bytes = options.block_bytes;
-  config.budget_bytes = options.memory;
+  config.budget_bytes = options.memory_max;
   config.queue_depth = kQueueDepth;
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   config.extents =

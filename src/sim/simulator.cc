@@ -113,6 +113,13 @@ void SimDriver::set_small_bytes(std::uint64_t bytes) {
   pump();
 }
 
+void SimDriver::set_budget(std::uint64_t bytes) {
+  budget_bytes_ = std::min(std::max(bytes, core_.budget().least_bytes()), core_.budget().most_bytes());
+  core_.budget().set_bytes(budget_bytes_);
+  update_limit();
+  pump();
+}
+
 // The core may have divided its budget anew: frames get what small allocations and tables leave, and never more.
 void SimDriver::update_limit() {
   const std::uint64_t bytes = core_.block_bytes();

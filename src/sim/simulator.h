@@ -64,6 +64,8 @@ class SimDriver {
   void deallocate(std::uint64_t offset);
   std::uint64_t announce(std::uint64_t op, std::span<const Core::Range> ranges);
   void set_small_bytes(std::uint64_t bytes);
+  // Or the least that can be, if that is more.
+  void set_budget(std::uint64_t bytes);
   // The same as deallocate(), but the range is kept for reuse until frames are short; and one that is kept, with this
   // many bytes rounded up, instead of allocate(): false if there is none.
   void keep(std::uint64_t offset);

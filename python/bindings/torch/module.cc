@@ -91,6 +91,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("map_files", &Options::map_files)
       .def("set_flash", [](Options& options, const std::string& text) { parse_flash(text, options); })
       .def_readwrite("memory", &Options::memory)
+      .def_readwrite("memory_max", &Options::memory_max)
       .def_readwrite("policy", &Options::policy)
       .def_readwrite("block_bytes", &Options::block_bytes)
       .def_readwrite("device_memory", &Options::device_memory)
@@ -112,6 +113,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("enabled", [] { return g_enabled; });
   m.def("opened", [] { return g_runtime != nullptr; });
   m.def("step", [] { runtime().step(); });
+  m.def(
+      "set_memory", [](std::uint64_t bytes) { runtime().set_budget(bytes); }, py::call_guard<py::gil_scoped_release>());
   m.def("stats", &stats);
   python::bind_adoption(m, runtime);
   m.def("manages", [](const at::Tensor& tensor) {

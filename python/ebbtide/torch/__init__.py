@@ -59,6 +59,7 @@ def enable(
     managed_min: int | str | None = None,
     device_memory: int | str | None = None,
     device: int | None = None,
+    memory_max: int | str | None = None,
 ) -> None:
     """Manages the storage of tensors made from now on: those of the CPU, or with `device_memory` those of a GPU.
 
@@ -70,11 +71,12 @@ def enable(
     device_memory  bytes of GPU memory for `cuda` tensors, before the first of them; `memory` is then host memory that
                    is pinned for what does not fit there. It has run on no GPU yet: docs/cuda.md
     device       which GPU; default: EBB_DEVICE, or 0
+    memory_max   what set_memory() may grow the budget to; default: EBB_MEMORY_MAX, or `memory`
 
     Raises Error, a RuntimeError, whose text says what to change.
     """
     _enable({"memory": memory, "flash": flash, "policy": policy, "block": block, "managed_min": managed_min,
-             "device_memory": device_memory, "device": device})
+             "device_memory": device_memory, "device": device, "memory_max": memory_max})
 
 
 def _enable(given: dict, device_type: str = "cuda") -> None:
@@ -87,7 +89,8 @@ def _enable(given: dict, device_type: str = "cuda") -> None:
     _options = given
 
 
-def _options_with(memory, flash, policy, block, managed_min, device_memory, device) -> _C.Options:
+def _options_with(memory, flash, policy, block, managed_min, device_memory, device,
+                  memory_max=None) -> _C.Options:
     """The options of the environment, with those that are given in their place."""
     options = _C.Options.from_environment()
     options.map_files = options.map_files or "EBB_MAP_FILES" not in os.environ
@@ -95,6 +98,8 @@ def _options_with(memory, flash, policy, block, managed_min, device_memory, devi
         options.memory = _size(memory, "memory")
         if options.memory == 0:
             raise Error("memory: a budget of 0 bytes holds nothing; give a size such as '1.5GiB'")
+    if memory_max is not None:
+        options.memory_max = _size(memory_max, "memory_max")
     if block is not None:
         options.block_bytes = _size(block, "block")
     if managed_min is not None:
@@ -123,6 +128,15 @@ def disable() -> None:
 
 def enabled() -> bool:
     return _C.enabled()
+
+
+def set_memory(memory: int | str) -> None:
+    """Changes the budget while the program runs, at most to `memory_max`.
+
+    Less: blocks leave in steps, and the system has their memory when this returns; other threads go on meanwhile.
+    More: memory is taken as it is needed. Raises Error where the budget cannot be that, with the reason.
+    """
+    _C.set_memory(_size(memory, "memory"))
 
 
 def step() -> None:

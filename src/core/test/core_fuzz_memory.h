@@ -181,6 +181,14 @@ class FuzzMemory : FuzzPart {
     driver_.set_small_bytes(bytes);
   }
 
+  void set_budget() {
+    if (scenario_.steady) return;
+    const std::uint64_t most = driver_.core().budget().most_bytes();
+    const std::uint64_t bytes = rng_.chance(1, 4) ? most : rng_.below(most + 1);
+    history_.add("set_budget(%" PRIu64 ")", bytes);
+    driver_.set_budget(bytes);
+  }
+
   void pin() {
     const BlockIndex block = driver_.core().table().block_of(
         FrameIndex(static_cast<std::uint32_t>(rng_.below(driver_.core().table().frames_max()))));

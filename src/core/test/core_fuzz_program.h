@@ -1,7 +1,7 @@
 // FuzzProgram: a random program over a simulated runtime and a model of its memory: allocations of all sizes, launches
 // within launches, loops like those of training, reads and writes, threads that touch what is absent, forks, pinned
-// pages, other memory that grows and shrinks. It promises, after every operation, what Ebbtide promises. This part
-// throws the dice; FuzzMemory, FuzzLaunches and FuzzSnapshots do what they say.
+// pages, other memory that grows and shrinks, a budget that does. It promises, after every operation, what Ebbtide
+// promises. This part throws the dice; FuzzMemory, FuzzLaunches and FuzzSnapshots do what they say.
 #pragma once
 
 #include <vector>
@@ -59,7 +59,7 @@ class FuzzProgram : FuzzWorld, FuzzPart {
     } else if (dice < 91) {
       launches_.train();
     } else if (dice < 93) {
-      memory_.set_small_bytes();
+      rng_.chance(1, 2) ? memory_.set_small_bytes() : memory_.set_budget();
     } else if (dice < 95) {
       snapshots_.snapshot();
     } else if (dice < 97) {

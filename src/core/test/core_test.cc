@@ -213,6 +213,39 @@ TEST(Core, SmallAllocationsTakeTheirShareOfTheBudget) {
   EXPECT_LT(Core::kFramesMin, driver.memory().created());
 }
 
+TEST(Core, ABudgetShrinksAndGrowsWhileItIsUsed) {
+  SimDriver driver(machine(64, 128));
+  const std::uint64_t most = driver.core().budget().most_bytes();
+  const std::uint64_t offset = written(driver, 60, 1);
+  driver.settle();
+  ASSERT_LE(50u, driver.memory().created());
+  driver.set_budget(most - 40 * kBytes);
+  driver.settle();
+  EXPECT_LE(driver.memory().created(), driver.core().budget().frames_limit());
+  EXPECT_LE(driver.core().budget().resident_bytes(), most - 40 * kBytes);
+  EXPECT_TRUE(reads(driver, offset, 60, 1));
+  driver.set_budget(most);
+  const std::uint32_t before = driver.memory().created();
+  EXPECT_LE(before, 24u) << "frames come when they are needed";
+  EXPECT_TRUE(reads(driver, offset, 60, 1));
+  EXPECT_LT(before, driver.memory().created());
+}
+
+TEST(Core, ABudgetKeepsAPlaceForAllThatIsAlive) {
+  SimDriver driver(machine(64, 16));
+  const std::uint64_t most = driver.core().budget().most_bytes();
+  const std::uint64_t offset = written(driver, 50, 1);
+  EXPECT_LE((50 + 2 - 16) * kBytes, driver.core().budget().least_bytes());
+  driver.set_budget(0);
+  driver.settle();
+  EXPECT_LT(driver.core().budget().bytes(), most);
+  EXPECT_TRUE(reads(driver, offset, 50, 1));
+  driver.deallocate(offset);
+  driver.set_budget(0);
+  driver.settle();
+  EXPECT_EQ(driver.memory().created(), Core::kFramesMin);
+}
+
 TEST(Core, AllocationsShareBlocksAndKeepThemUntilTheLastIsGone) {
   SimDriver driver(machine(8, 64));
   std::uint64_t first = 0;
