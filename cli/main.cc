@@ -94,11 +94,18 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--managed-min", run.managed_min, "Smaller tensors stay in ordinary memory [64KiB]")
       ->type_name("SIZE")
       ->envname("EBB_MANAGED_MIN");
+  command
+      ->add_option("--share", run.share,
+                   "How its processes share the budget: stalls (to who waits most) or equal [stalls]")
+      ->type_name("HOW")
+      ->envname("EBB_SHARE");
+  command->add_flag("--strict", run.strict, "End a process that uses memory and cannot be managed");
   command->add_option("--summary", run.summary, "Write the summary to this file, as JSON")->type_name("FILE");
   command->add_flag("--quiet", run.quiet, "No status line and no summary on the terminal");
   command->add_flag("--json", run.json, "Print the summary as JSON on stdout instead of a table on stderr");
   command->footer(
-      "Sizes are written 1.5GiB, 40GB or 65536. The exit code is that of the program.\n"
+      "Sizes are written 1.5GiB, 40GB or 65536. The exit code is that of the program. The budget is one for all\n"
+      "processes that it starts, such as the ranks of torchrun.\n"
       "Example: ebb run --memory 1.5GiB --flash /nvme -- python train.py");
   command->prefix_command();
   return command;

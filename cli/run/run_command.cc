@@ -27,7 +27,8 @@
 #include "python_package.h"
 #include "rivals/policies.h"
 #include "run/child_process.h"
-#include "run/job.h"
+#include "run/job/job_server.h"
+#include "run/job/ranks.h"
 #include "run/preload.h"
 #include "run/program_file.h"
 #include "run/recording.h"
@@ -122,6 +123,12 @@ void add_device_settings(const RunArguments& arguments, Variables& variables) {
   variables.emplace_back("EBB_DEVICE", arguments.device);
 }
 
+JobBroker::Share share_of(const RunArguments& arguments) {
+  if (arguments.share.empty() || arguments.share == "stalls") return JobBroker::Share::kStalls;
+  if (arguments.share == "equal") return JobBroker::Share::kEqual;
+  refuse(fmt::format("--share: '{}' is unknown; choose stalls or equal", arguments.share));
+}
+
 // What the child is told beyond what it inherits. Sizes are passed on in bytes, so both sides read the same number.
 Variables validated_settings(const RunArguments& arguments) {
   Variables variables;
@@ -156,6 +163,7 @@ Variables validated_settings(const RunArguments& arguments) {
     }
     variables.emplace_back("EBB_BLOCK", std::to_string(bytes));
   }
+  static_cast<void>(share_of(arguments));
   if (!arguments.managed_min.empty()) {
     const std::uint64_t bytes = parse_option_size("--managed-min", arguments.managed_min);
     variables.emplace_back("EBB_MANAGED_MIN", std::to_string(bytes));
@@ -166,6 +174,12 @@ Variables validated_settings(const RunArguments& arguments) {
 // Programs that it starts may well be managed, so it runs.
 std::string tell_what_is_not_loaded(const RunArguments& arguments) {
   const std::string why = why_not_loaded(arguments.command.front());
+  if (!why.empty() && arguments.strict) {
+    refuse(
+        fmt::format("--strict: {}, so its memory cannot be managed; use one that is linked dynamically and started "
+                    "with your own rights",
+                    why));
+  }
   if (!why.empty()) {
     write_all(STDERR_FILENO,
               fmt::format("ebb: {}, so it loads no library of Ebbtide's: neither its memory nor the files "
@@ -190,8 +204,20 @@ double read_bps_of(const std::string& directory) {
   return speeds ? speeds->disk.read : 0;
 }
 
+// What of the sums over all processes is known better: at no time they had all the most that each ever had.
+void take_job(RunAccount& account, const JobFacts& job) {
+  const auto used = [](const JobProcess& process) { return process.used_memory; };
+  account.managed = std::any_of(job.processes.begin(), job.processes.end(), used);
+  account.stats.budget_bytes = job.budget_bytes;
+  if (account.ranks.size() + account.processes.size() > 1) {
+    account.stats.peak_resident_bytes =
+        std::min(job.budget_bytes, std::max(job.peak_resident_bytes, account.stats.resident_bytes));
+  }
+}
+
 RunAccount make_account(const RunArguments& arguments, const Variables& variables, const ChildOutcome& outcome,
-                        const std::string& stats_path, const std::string& claim_path) {
+                        const std::string& stats_path, const std::string& claim_path,
+                        const std::optional<JobFacts>& job) {
   RunAccount account;
   account.command = arguments.command;
   account.outcome = outcome;
@@ -205,6 +231,8 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.disk = flash_directory(variables);
   account.disk_read_bps = read_bps_of(account.disk);
   account.ranks = read_ranks(stats_path);
+  account.processes = read_others(stats_path);
+  account.job = job;
   if (const auto reading = read_job(stats_path, true)) {
     account.managed = true;
     account.stats = reading->stats;
@@ -212,6 +240,7 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
     account.description = reading->description;
     account.step_count = reading->step_count;
     account.steps_fetched_bytes = reading->steps_fetched_bytes;
+    if (job && !job->processes.empty()) take_job(account, *job);
     account.step_seconds = account.ranks.empty() ? read_step_seconds(stats_path) : account.ranks[0].step_seconds;
   }
   return account;
@@ -241,7 +270,8 @@ void publish(const RunAccount& account, const RunArguments& arguments, const std
 ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path) {
   std::optional<StatusLine> status;
   if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) {
-    StatusContext context{variables.front().first == kDeviceMemory, 0};
+    StatusContext context{variables.front().first == kDeviceMemory, 0, 0};
+    if (!context.on_device) context.job_bytes = parse_size(variables.front().second);
     if (!context.on_device) context.disk_read_bps = read_bps_of(flash_directory(variables));
     status.emplace(STDERR_FILENO, stats_path, context);
   }
@@ -280,9 +310,17 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
   variables.emplace_back("EBB_STATS", stats_path);
   variables.emplace_back("EBB_CLAIM", claim_path);
   const std::string not_loaded = tell_what_is_not_loaded(arguments);
+  std::optional<JobServer> server;
+  if (variables.front().first != kDeviceMemory) {
+    const std::string socket = scratch.file("job");
+    server.emplace(socket, parse_size(variables.front().second), share_of(arguments), arguments.strict);
+    variables.emplace_back("EBB_JOB", socket);
+  }
   const ChildOutcome outcome = run_observed(arguments, variables, stats_path);
+  std::optional<JobFacts> job;
+  if (server) job = server->facts();
   if (outcome.start_error.empty()) {
-    RunAccount account = make_account(arguments, variables, outcome, stats_path, claim_path);
+    RunAccount account = make_account(arguments, variables, outcome, stats_path, claim_path, job);
     account.not_loaded = not_loaded;
     publish(account, arguments, file);
     if (const std::string less = recording_shortfall(arguments); !less.empty()) {

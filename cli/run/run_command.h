@@ -1,5 +1,5 @@
-// `ebb run`: starts an unmodified program so that the first of its Python processes to import torch is managed, and
-// accounts for what happened. Main thread.
+// `ebb run`: starts an unmodified program so that all processes of it which use memory share one budget, and accounts
+// for what happened. Main thread.
 #pragma once
 
 #include <string>
@@ -20,6 +20,8 @@ struct RunArguments {
   std::string block;
   std::string managed_min;
   std::string summary;
+  std::string share;    // how processes share the budget
+  bool strict = false;  // refuse a process that cannot be managed
   bool quiet = false;
   bool json = false;
   std::vector<std::string> command;

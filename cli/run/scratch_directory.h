@@ -1,8 +1,13 @@
 // ScratchDirectory: a fresh private directory (mode 0700) for one run, removed with all that is in it by its
-// destructor. Holds the statistics page and the claim file; it never holds data of the program. Main thread.
+// destructor; and should this process be killed, by a small process that does nothing but wait for its end. Holds the
+// statistics pages, the socket and the claim files; it never holds data of the program. Main thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+
+#include "drivers/linux/system/system_files.h"
 
 namespace ebb::cli {
 
@@ -17,7 +22,11 @@ class ScratchDirectory {
   std::string file(const char* name) const { return path_ + "/" + name; }
 
  private:
+  void start_guard();
+
   std::string path_;
+  FileDescriptor alive_;  // closed when this process ends, however it does
+  pid_t guard_ = -1;
 };
 
 }  // namespace ebb::cli

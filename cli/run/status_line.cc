@@ -15,7 +15,7 @@
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/units.h"
-#include "run/job.h"
+#include "run/job/ranks.h"
 #include "text.h"
 
 namespace ebb::cli {
@@ -128,9 +128,11 @@ void StatusLine::draw() {
 
 std::string StatusLine::compose() {
   const auto now = std::chrono::steady_clock::now();
-  const auto reading = read_job(stats_path_, false);
+  std::size_t processes = 0;
+  auto reading = read_job(stats_path_, false, &processes);
   std::vector<std::string> parts;
   if (reading) {
+    if (context_.job_bytes > 0 && processes > 1) reading->stats.budget_bytes = context_.job_bytes;
     samples_.push_back(StatusSample{now, reading->stats});
     if (samples_.size() > kSamplesMax) samples_.pop_front();
     parts = status_parts(*reading, samples_.front(), samples_.back(), context_);

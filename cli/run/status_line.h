@@ -22,8 +22,9 @@ struct StatusSample {
 
 // What the line needs to know of the run.
 struct StatusContext {
-  bool on_device = false;    // memory is a GPU's
-  double disk_read_bps = 0;  // as `ebb calibrate` measured it; 0: not known, or not what is fetched from
+  bool on_device = false;       // memory is a GPU's
+  std::uint64_t job_bytes = 0;  // the budget of all processes together; 0: that of the one
+  double disk_read_bps = 0;     // as `ebb calibrate` measured it; 0: not known, or not what is fetched from
 };
 
 // The parts of the line, most important first; those that do not fit a narrow terminal are left out from the end.

@@ -22,6 +22,7 @@
 namespace ebb::cli {
 namespace {
 
+constexpr std::size_t kProcessesShown = 8;
 constexpr double kReadBpsMin = 5e6;  // less is a rare block, and 0.00 GB/s
 
 double stall_seconds(const RunAccount& account) { return static_cast<double>(account.stats.stall_ns) / 1e9; }
@@ -65,6 +66,9 @@ std::string steps_text(const RunAccount& account) {
 }
 
 std::string unmanaged_reason(const RunAccount& account) {
+  if (account.job && !account.job->processes.empty()) {
+    return "no memory was managed: torch was imported, but nothing large enough was allocated";
+  }
   if (account.imported_torch) {
     return "no memory was managed: torch was imported, but Ebbtide did not start in that process";
   }
@@ -91,6 +95,79 @@ nlohmann::ordered_json rank_json(const Rank& rank) {
   json["rank"] = rank.number;
   json["median_step_seconds"] = median(rank.step_seconds);
   for (const auto& [name, counter] : kStatsFields) json[name] = rank.reading.stats.*counter;
+  return json;
+}
+
+std::string outsider_text(const Outsider& outsider) {
+  return fmt::format("'{}' (process {}), {} of its own: {}", outsider.name, outsider.pid,
+                     format_size(outsider.own_bytes), outsider.why);
+}
+
+// Who else there was, as far as there is something to say.
+template <typename Row>
+void job_rows(const RunAccount& account, const Row& row) {
+  std::uint64_t idle = 0;
+  std::uint64_t refused = 0;
+  for (const JobProcess& process : account.job->processes) {
+    idle += process.used_memory ? 0 : 1;
+    refused += process.refused ? 1 : 0;
+  }
+  for (const Outsider& outsider : account.job->outsiders) {
+    row("outside the budget", outsider_text(outsider));
+  }
+  std::size_t shown = 0;
+  for (const Rank& process : account.processes) {
+    if (process.reading.stats.allocations == 0) continue;
+    if (++shown <= kProcessesShown) row(fmt::format("process {}", process.number).c_str(), rank_text(process));
+  }
+  if (shown > kProcessesShown) row("other processes", std::to_string(shown - kProcessesShown));
+  if (account.job->moved_bytes > 0) row("moved between processes", format_size(account.job->moved_bytes));
+  if (account.job->processes.size() > 1 && idle > 0) {
+    row("without tensors", fmt::format("{} process{} that only imported torch", idle, idle == 1 ? "" : "es"));
+  }
+  if (refused > 0) {
+    row("without a place",
+        fmt::format("{} process{}: the budget was too small for so many", refused, refused == 1 ? "" : "es"));
+  }
+}
+
+// Where nothing was managed these are all that there is to tell.
+std::string outsiders_text(const RunAccount& account) {
+  std::string text;
+  if (!account.job) return text;
+  for (const Outsider& outsider : account.job->outsiders) {
+    text += fmt::format("ebb: outside the budget: {}\n", outsider_text(outsider));
+  }
+  return text;
+}
+
+nlohmann::ordered_json job_json(const JobFacts& job) {
+  nlohmann::ordered_json json;
+  json["budget_bytes"] = job.budget_bytes;
+  json["share"] = job.equal ? "equal" : "stalls";
+  json["peak_resident_bytes"] = job.peak_resident_bytes;
+  json["moved_bytes"] = job.moved_bytes;
+  json["processes"] = nlohmann::ordered_json::array();
+  for (const JobProcess& process : job.processes) {
+    nlohmann::ordered_json entry;
+    entry["pid"] = process.pid;
+    entry["name"] = process.name;
+    entry["rank"] = process.rank >= 0 ? nlohmann::ordered_json(process.rank) : nullptr;
+    entry["used_memory"] = process.used_memory;
+    entry["refused"] = process.refused;
+    entry["peak_granted_bytes"] = process.peak_granted_bytes;
+    entry["peak_resident_bytes"] = process.peak_resident_bytes;
+    json["processes"].push_back(std::move(entry));
+  }
+  json["processes_not_listed"] = job.more_processes;
+  json["outside_the_budget"] = nlohmann::ordered_json::array();
+  for (const Outsider& outsider : job.outsiders) {
+    json["outside_the_budget"].push_back({{"pid", outsider.pid},
+                                          {"name", outsider.name},
+                                          {"forked", outsider.forked},
+                                          {"peak_bytes", outsider.own_bytes},
+                                          {"why", outsider.why}});
+  }
   return json;
 }
 
@@ -122,6 +199,7 @@ nlohmann::ordered_json summary_json(const RunAccount& account) {
   json["ranks"] = nlohmann::ordered_json::array();
   for (const Rank& rank : account.ranks) json["ranks"].push_back(rank_json(rank));
   json["unmanaged_processes"] = account.others;
+  if (account.job) json["job"] = job_json(*account.job);
   return json;
 }
 
@@ -131,7 +209,8 @@ std::string summary_table(const RunAccount& account, bool colour) {
   const std::string time = format_seconds(account.outcome.wall_seconds);
   if (!account.managed) {
     return fmt::format("{}ebb:{} {}; exit code {} after {}\n", bold, plain, unmanaged_reason(account),
-                       exit_text(account.outcome), time);
+                       exit_text(account.outcome), time) +
+           outsiders_text(account);
   }
   const Stats& stats = account.stats;
   std::string table = fmt::format("{}ebb summary{}\n", bold, plain);
@@ -157,6 +236,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   if (stats.io_errors > 0) row("transfers retried", std::to_string(stats.io_errors));
   if (stats.corrupt_blocks > 0) row("corrupt blocks", std::to_string(stats.corrupt_blocks));
   for (const Rank& rank : account.ranks) row(fmt::format("rank {}", rank.number).c_str(), rank_text(rank));
+  if (account.job) job_rows(account, row);
   if (account.others > 0) {
     row("outside the budget",
         fmt::format("{} other process{} that imported torch", account.others, account.others == 1 ? "" : "es"));

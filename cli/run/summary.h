@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ebb/stats.h"
 #include "run/child_process.h"
-#include "run/job.h"
+#include "run/job/job_server.h"
+#include "run/job/ranks.h"
 
 namespace ebb::cli {
 
@@ -26,9 +28,11 @@ struct RunAccount {
   std::vector<double> step_seconds;  // of the newest
   std::uint64_t step_count = 0;
   std::uint64_t steps_fetched_bytes = 0;
-  std::string disk;          // the directory for flash
-  double disk_read_bps = 0;  // as `ebb calibrate` measured it; 0: it did not
-  std::vector<Rank> ranks;   // of a launcher; the statistics are of all together
+  std::string disk;             // the directory for flash
+  double disk_read_bps = 0;     // as `ebb calibrate` measured it; 0: it did not
+  std::vector<Rank> ranks;      // of a launcher; the statistics are of all together
+  std::vector<Rank> processes;  // that are neither ranks nor the first
+  std::optional<JobFacts> job;  // nothing: the budget is not shared
 };
 
 nlohmann::ordered_json summary_json(const RunAccount& account);

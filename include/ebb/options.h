@@ -43,6 +43,12 @@ struct Options {
   std::string passes;
   // Where to publish live statistics for `ebb run`; empty: nowhere.
   std::string stats_path;
+  // The socket of a job (`ebb run`) that shares one budget, at most `memory`, among its processes; empty: the budget is
+  // this process's own. It has nothing until it first allocates. The number of this process among the ranks that a
+  // launcher has started on this machine, and how many they are; -1: no rank.
+  std::string job;
+  int job_rank = -1;
+  int job_ranks = 0;
   // The memory driver: "auto", "move" (userfaultfd with UFFDIO_MOVE) or "remap" (memfd and a SIGSEGV handler).
   std::string memory_driver = "auto";
   // The flash driver: "auto", "uring" or "threads".
@@ -63,9 +69,9 @@ struct Options {
 
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_MEMORY_MAX, EBB_FLASH (DIR
 // or DIR:SIZE), EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_REMEMBER (passes in the user's cache),
-// EBB_STATS, EBB_RECORD, EBB_RECORD_ITERATIONS, EBB_GUIDE, EBB_MEMORY_DRIVER, EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY,
-// EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming
-// the variable.
+// EBB_STATS, EBB_JOB, EBB_RANK (RANK/RANKS), EBB_RECORD, EBB_RECORD_ITERATIONS, EBB_GUIDE, EBB_MEMORY_DRIVER,
+// EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY,
+// EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

@@ -1,4 +1,5 @@
-// The runtime of a program that has none: opened by the settings of `ebb run`, in the one process that claims them.
+// The runtime of a program that has none: opened by the settings of `ebb run`, as a process of its job; where there is
+// no job, in the one process that claims them.
 // Called by libebb_calls inside an mmap() of the program's, once.
 #include <fcntl.h>
 #include <unistd.h>
@@ -43,10 +44,20 @@ extern "C" {
 
 [[gnu::visibility("default")]] void ebb_host_open() {
   const char* const path = std::getenv("EBB_CLAIM");
-  if (path == nullptr || !ebb::claim(path)) return;
+  if (path == nullptr) return;
+  const bool first = ebb::claim(path);
   try {
     ebb::Options options = ebb::options_from_environment();
-    if (options.device_memory > 0) return;
+    if (options.device_memory > 0 || (options.job.empty() && !first)) return;
+    if (!first && ::access(options.job.c_str(), F_OK) != 0) return;  // the run has ended
+    // A rank that has not imported torch yet, or what a process that has joined has started, is a process of its own.
+    options.job_rank = -1;
+    if (!first) {
+      options.stats_path = options.stats_path.substr(0, options.stats_path.find(".", options.stats_path.rfind('/'))) +
+                           ".p" + std::to_string(::getpid());
+      options.record.clear();
+      options.guide.clear();
+    }
     options.map_files = true;
     ebb::g_runtime = new std::shared_ptr<ebb::Runtime>(ebb::Runtime::open(options));
   } catch (const ebb::Error& error) {

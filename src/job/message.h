@@ -12,12 +12,11 @@ struct JobMessage {
   static constexpr std::uint16_t kVersion = 1;
 
   enum class Kind : std::uint16_t {
-    kHello = 1,    // member: I am here, and have asked for nothing: `rank` of `ranks`, least_bytes, most_bytes
-    kNeed = 2,     // member: I am about to use memory
-    kReport = 3,   // member: how things are, by the order `serial`
-    kWelcome = 4,  // broker: to kHello
-    kGrant = 5,    // broker: so much is yours from now on, or down to so much: `bytes`, by the order `serial`
-    kRefuse = 6,   // broker: there is not so much; `bytes` is the budget of all, `members` how many share it
+    kHello = 1,   // member: I am here, and have asked for nothing: `rank` of `ranks`, least_bytes, most_bytes
+    kNeed = 2,    // member: I am about to use memory
+    kReport = 3,  // member: how things are, by the order `serial`
+    kGrant = 4,   // broker: so much is yours from now on, or down to so much: `bytes`, by the order `serial`
+    kRefuse = 5,  // broker: there is not so much; `bytes` is the budget of all, `members` how many share it
   };
 
   std::uint32_t magic = kMagic;

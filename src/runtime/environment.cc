@@ -45,6 +45,21 @@ void read_number(const char* name, int& number) {
   }
 }
 
+// "2/8": the third of eight.
+void read_rank(Options& options) {
+  const char* const text = variable("EBB_RANK");
+  if (text == nullptr) return;
+  int rank = -1;
+  int ranks = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [slash, error] = std::from_chars(text, end, rank);
+  const bool number = error == std::errc() && slash != end && *slash == '/';
+  const bool all = number && std::from_chars(slash + 1, end, ranks).ptr == end && 0 <= rank && rank < ranks;
+  if (!all) throw Error(Status::kInvalid, std::string("EBB_RANK: '") + text + "' is no RANK/RANKS, such as 0/2");
+  options.job_rank = rank;
+  options.job_ranks = ranks;
+}
+
 void read_iterations(const char* name, std::uint32_t& iterations) {
   if (variable(name) == nullptr) return;
   int number = 0;
@@ -108,6 +123,8 @@ Options options_from_environment() {
   read_switch("EBB_REMEMBER", remember);
   if (remember) options.passes = default_pass_directory();
   read_text("EBB_STATS", options.stats_path);
+  read_text("EBB_JOB", options.job);
+  read_rank(options);
   read_text("EBB_RECORD", options.record);
   read_iterations("EBB_RECORD_ITERATIONS", options.record_iterations);
   read_text("EBB_GUIDE", options.guide);

@@ -25,7 +25,8 @@ constexpr std::int64_t kSmallStepMax = std::int64_t{1} << 20;
 constexpr std::chrono::seconds kMakeRoomMax{2};  // then they are made nevertheless: an allocation must not hang
 constexpr std::size_t kRangesMax = 64;           // of a launch, on the stack; more go through the heap
 constexpr std::chrono::seconds kWaitReport{30};
-constexpr int kWaitReportsMax = 4;  // then the launch goes on, and faults for what it lacks
+constexpr std::int64_t kIdleBytes = 256 << 10;  // of small allocations, with which a process has yet asked for nothing
+constexpr int kWaitReportsMax = 4;              // then the launch goes on, and faults for what it lacks
 
 }  // namespace
 
@@ -43,7 +44,8 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       cache_(space_bytes_),
       small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))),
       starvation_(static_cast<std::uint64_t>(parts.starved_max.count())),
-      passes_(options.passes) {
+      passes_(options.passes),
+      job_(std::move(parts.job)) {
   if (options.memory < options.memory_max) core_.budget().set_bytes(options.memory);
   stats_file_.open(options.stats_path, policy(), description());
   register_for_fork();
@@ -51,6 +53,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
           "ebb-mover", [this] { move_loop(); }, mover_) == Status::kOk &&
       start_internal_thread(
           "ebb-faults", [this] { fault_loop(); }, fault_thread_) == Status::kOk) {
+    if (job_ != nullptr) job_->start(*this);
     if (options.map_files) files_->serve(this);
     return;
   }
@@ -62,6 +65,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
 }
 
 ManagedRuntime::~ManagedRuntime() {
+  job_.reset();
   if (!child_) files_->serve(nullptr);
   if (!child_) finish_forks();
   if (!child_) release_all();
@@ -110,6 +114,7 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
   if (bytes < options_.managed_bytes_min || child_) return allocate_small(bytes);
   std::uint64_t offset = 0;
   if (cache_.take(Heap::round_up(bytes), offset)) return base_ + offset;
+  enter_job();
   Lock lock(mutex_);
   if (!allocate_in_core(bytes, offset)) {
     lock.unlock();
@@ -163,7 +168,10 @@ void ManagedRuntime::deallocate(void* data) noexcept {
 
 void* ManagedRuntime::allocate_small(std::size_t bytes) {
   void* data = nullptr;
-  if (!child_) count_small(static_cast<std::int64_t>(bytes));
+  if (!child_) {
+    if (small_bytes_.load(std::memory_order_relaxed) > kIdleBytes) enter_job();
+    count_small(static_cast<std::int64_t>(bytes));
+  }
   if (::posix_memalign(&data, kAlignment, std::max<std::size_t>(bytes, 1)) != 0) out_of_memory(bytes);
   if (!child_) count_small(static_cast<std::int64_t>(::malloc_usable_size(data)) - static_cast<std::int64_t>(bytes));
   return data;

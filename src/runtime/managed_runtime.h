@@ -30,6 +30,7 @@
 #include "port/space_memory.h"
 #include "runtime/cache/range_cache.h"
 #include "runtime/fork/fork_board.h"
+#include "runtime/job/job_member.h"
 #include "runtime/pace/flash_pace.h"
 #include "runtime/pace/launch_clock.h"
 #include "runtime/pace/stall_clock.h"
@@ -39,7 +40,7 @@
 
 namespace ebb {
 
-class ManagedRuntime final : public Runtime, private FileMapper {
+class ManagedRuntime final : public Runtime, private FileMapper, private JobHolder {
  public:
   struct Parts {
     Core::Config config;
@@ -47,7 +48,8 @@ class ManagedRuntime final : public Runtime, private FileMapper {
     std::unique_ptr<RawFlash> flash;
     std::unique_ptr<SourceFiles> files;
     std::unique_ptr<Policy> policy;
-    Recorder* recorder = nullptr;  // the same policy, if it records
+    Recorder* recorder = nullptr;    // the same policy, if it records
+    std::unique_ptr<JobMember> job;  // null: the budget is this process's own
     std::string flash_description;
     std::string flash_directory;
     std::chrono::nanoseconds starved_max = std::chrono::seconds(5);  // then a fault that nothing can serve fails
@@ -79,6 +81,11 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   std::vector<double> step_seconds() const override;
   std::string policy() const override;
   std::string description() const override;
+
+  // Before memory is taken; no lock held. Throws Error where the job has none.
+  void enter_job() {
+    if (job_ != nullptr && job_->idle()) job_->need();
+  }
 
   // Around fork(), by the forking thread.
   void before_fork();
@@ -183,7 +190,10 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   void finish_forks();
   void count_owed();
   void publish();
-  bool lower_budget(Lock& lock, std::uint64_t bytes);
+  bool lower_budget(Lock& lock, std::uint64_t bytes, std::chrono::milliseconds patience);
+  void budget_changed();
+  std::uint64_t change_budget(std::uint64_t bytes) noexcept override;
+  void report(JobMessage& message) noexcept override;
   void write_recording() noexcept;
   Trace::Origin origin() const;
   void dump_state(const char* why) const;
@@ -251,6 +261,10 @@ class ManagedRuntime final : public Runtime, private FileMapper {
   std::atomic<std::int64_t> small_kept_{0};
   std::atomic<bool> stopping_{false};
   bool setting_budget_ = false;  // by one thread at a time
+  std::uint64_t granted_bytes_ = 0,
+                wished_bytes_ = UINT64_MAX;                // by the job, by the program: the less of them is meant
+  std::uint64_t reported_ns_ = 0, reported_stall_ns_ = 0;  // the job's thread's own
+  std::unique_ptr<JobMember> job_;
   bool child_ = false;
   std::thread mover_;
   std::thread fault_thread_;

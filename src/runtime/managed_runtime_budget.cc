@@ -2,6 +2,7 @@
 // evicts, and faults are served in between.
 #include <algorithm>
 
+#include "base/clock.h"
 #include "runtime/managed_runtime.h"
 
 namespace ebb {
@@ -11,22 +12,25 @@ namespace {
 constexpr std::uint64_t kStepBytesMax = 32 * kMiB;
 constexpr std::uint64_t kStepShare = 16;
 constexpr std::chrono::milliseconds kTurn{10};
-constexpr int kIdleTurnsMax = 1000;  // in which nothing left
+// In which nothing left.
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kJobPatience{2};
 
 }  // namespace
 
 // One step down to these bytes. False: too much is in use, and the budget is as before. Lock held.
-bool ManagedRuntime::lower_budget(Lock& lock, std::uint64_t bytes) {
+bool ManagedRuntime::lower_budget(Lock& lock, std::uint64_t bytes, std::chrono::milliseconds patience) {
   Budget& budget = core_.budget();
   const std::uint64_t before = budget.bytes();
-  budget.set_bytes(bytes);
+  const std::uint64_t step = std::min(kStepBytesMax, std::max(core_.block_bytes(), before / kStepShare));
+  budget.set_bytes(std::max(bytes, before - std::min(before, step)));
   std::uint64_t resident = budget.resident_bytes();
-  for (int idle = 0; budget.over() && idle < kIdleTurnsMax && !stopping_;) {
+  for (auto idle = kTurn * 0; budget.over() && idle < patience && !stopping_;) {
     pump();
     after_change();
     changed_.wait_for(lock, kTurn, [&] { return !budget.over(); });
     const std::uint64_t now = budget.resident_bytes();
-    idle = now < resident ? 0 : idle + 1;
+    idle = now < resident ? kTurn * 0 : idle + kTurn;
     resident = std::min(resident, now);
   }
   if (!budget.over()) return true;
@@ -34,8 +38,18 @@ bool ManagedRuntime::lower_budget(Lock& lock, std::uint64_t bytes) {
   return false;
 }
 
+// Lock held.
+void ManagedRuntime::budget_changed() {
+  setting_budget_ = false;
+  publish();
+  pump();
+  after_change();
+  changed_.notify_all();
+}
+
 void ManagedRuntime::set_budget(std::uint64_t bytes) {
   if (child_) throw Error(Status::kUnsupported, "a forked child has no budget of its own");
+  enter_job();
   Lock lock(mutex_);
   Budget& budget = core_.budget();
   if (bytes > budget.most_bytes()) {
@@ -48,27 +62,57 @@ void ManagedRuntime::set_budget(std::uint64_t bytes) {
   std::string problem;
   while (budget.bytes() > bytes && problem.empty()) {
     const std::uint64_t least = budget.least_bytes();
-    const std::uint64_t step = std::min(kStepBytesMax, std::max(core_.block_bytes(), budget.bytes() / kStepShare));
     if (bytes < least) {
       problem = "at least " + format_size(least) +
                 " are needed now, for the fewest blocks that the program runs with, small allocations and what flash "
                 "has no place for (--flash DIR:SIZE)";
-    } else if (!lower_budget(lock, std::max(bytes, budget.bytes() - step))) {
+    } else if (!lower_budget(lock, bytes, kPatience)) {
       problem = "what remains is in use, and has not left within 10 s: try again between operators";
     }
   }
-  if (problem.empty()) budget.set_bytes(bytes);
+  if (problem.empty()) {
+    wished_bytes_ = bytes;
+    budget.set_bytes(std::min(bytes, job_ == nullptr ? bytes : granted_bytes_));
+  }
   const std::uint64_t reached = budget.bytes();
-  setting_budget_ = false;
-  publish();
-  pump();
-  after_change();
-  changed_.notify_all();
+  budget_changed();
   lock.unlock();
   if (!problem.empty()) {
     throw Error(Status::kBusy,
                 "the budget cannot be " + format_size(bytes) + ", and is " + format_size(reached) + ": " + problem);
   }
+}
+
+// What the job gives is an upper bound: the program may have wished for less.
+std::uint64_t ManagedRuntime::change_budget(std::uint64_t bytes) noexcept {
+  Lock lock(mutex_);
+  Budget& budget = core_.budget();
+  if (setting_budget_) {  // the program changes it itself
+    granted_bytes_ = std::max(granted_bytes_, bytes);
+    return granted_bytes_;
+  }
+  setting_budget_ = true;
+  const std::uint64_t meant = std::min({bytes, wished_bytes_, budget.most_bytes()});
+  if (meant >= budget.bytes()) {
+    budget.set_bytes(meant);
+  } else if (meant >= budget.least_bytes()) {
+    static_cast<void>(lower_budget(lock, meant, kJobPatience));
+  }
+  granted_bytes_ = std::max(budget.bytes(), bytes);
+  budget_changed();
+  return granted_bytes_;
+}
+
+void ManagedRuntime::report(JobMessage& message) noexcept {
+  const Lock lock(mutex_);
+  const std::uint64_t now_ns = monotonic_ns();
+  const std::uint64_t stall_ns = stalls_.total_ns(now_ns);
+  const std::uint64_t past_ns = std::max<std::uint64_t>(now_ns - reported_ns_, 1);
+  message.stall_permille = static_cast<std::uint32_t>((stall_ns - reported_stall_ns_) * 1000 / past_ns);
+  message.resident_bytes = core_.budget().resident_bytes();
+  message.least_bytes = core_.budget().least_bytes();
+  reported_ns_ = now_ns;
+  reported_stall_ns_ = stall_ns;
 }
 
 }  // namespace ebb

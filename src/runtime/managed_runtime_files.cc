@@ -29,6 +29,7 @@ std::span<std::byte> ManagedRuntime::map_file(const std::string& path, std::uint
   };
   check(!child_, "a forked process has no runtime of its own; open one there");
   check(offset % kPageBytes == 0, "the offset " + std::to_string(offset) + " is not a multiple of 4096");
+  enter_job();
   std::byte* data = nullptr;
   {
     Lock lock(mutex_);
@@ -193,6 +194,7 @@ std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset,
   const bool small = bytes < std::max(kMappedBytesMin, 2 * core_.block_bytes());
   if (child_ || small || offset % kPageBytes != 0) return nullptr;
   try {
+    enter_job();
     Lock lock(mutex_);
     SourceFile source;
     std::string reason;

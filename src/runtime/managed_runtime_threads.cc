@@ -31,7 +31,8 @@ void ManagedRuntime::move_loop() {
     const std::size_t taken = core_.take_requests(requests);
     // Slow, so only while nothing moves.
     const bool idle = taken == 0 && core_.engine().in_flight() == 0;
-    const FrameIndex ahead = idle ? core_.budget().begin_frame_ahead() : FrameIndex::none();
+    const bool given = job_ == nullptr || !job_->idle();
+    const FrameIndex ahead = idle && given ? core_.budget().begin_frame_ahead() : FrameIndex::none();
     lock.unlock();
     flash_.submit(std::span(requests).first(taken));
     std::size_t arrived = flash_.poll(completions);

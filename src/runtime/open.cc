@@ -41,6 +41,10 @@ void check(Options& options) {
            format_size(options.block_bytes) + " at least " + format_size(least) + " are needed");
   }
   options.memory_max = std::max(options.memory_max, options.memory);
+  if (!options.job.empty()) {
+    options.memory_max = options.memory;
+    options.memory = least;  // and not even that before it is needed
+  }
   options.managed_bytes_min = std::max<std::uint64_t>(options.managed_bytes_min, 1);
   if (options.flash.empty()) options.flash = default_flash_directory();
 }
@@ -168,8 +172,19 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   parts.flash = open_flash(options, std::move(file), kQueueDepth, parts.flash_description);
   parts.files = std::make_unique<OpenedFiles>();
   parts.flash_directory = options.flash;
+  if (!options.job.empty()) {
+    JobMessage hello;
+    hello.rank = options.job_rank;
+    hello.ranks = static_cast<std::uint32_t>(options.job_ranks);
+    hello.least_bytes = options.memory;
+    hello.most_bytes = options.memory_max;
+    parts.job = std::make_unique<JobMember>(options.job, hello);
+  }
   before_end_of_process(ManagedRuntime::before_end_of_process);
-  return std::make_shared<ManagedRuntime>(options, std::move(parts));
+  const bool guided = config.frames_ahead > 0;
+  auto runtime = std::make_shared<ManagedRuntime>(options, std::move(parts));
+  if (guided) runtime->enter_job();
+  return runtime;
 }
 
 }  // namespace ebb

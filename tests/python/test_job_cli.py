@@ -1,4 +1,7 @@
-"""Tests of `ebb run` with a launcher in it: each rank has a share of the budget, and the launcher none."""
+"""Tests of `ebb run` with a launcher in it: ranks, and what else imports torch, are processes of one job.
+
+What is enabled here is no Ebbtide and joins no broker: these are tests of the hook, the pages and the summary. With
+torch: python/tests/torch_cpu/test_jobs.py."""
 
 import json
 import sys
@@ -37,21 +40,22 @@ def test_ranks_share_the_budget(box, launcher):
     page = fake_page(budget_bytes=512 << 20, resident_bytes=100, faults=5, stall_ns=7)
     result = box.run("run", "--memory", "1GiB", "--flash", "tmp:3GiB", "--summary", "s.json", "--", sys.executable,
                      launcher, FAKE_STATS=page)
-    assert result.stdout.decode().split() == [str(512 << 20), str(3 << 29)] * 2
-    assert len(box.enabled()) == 2, "the launcher has nothing to manage, nor has what a rank starts"
+    assert result.stdout.decode().split() == [str(1 << 30), str(3 << 29)] * 2
+    assert len(box.enabled()) == 5, "the launcher, two ranks, and what each of them starts"
     summary = json.loads((box.path / "s.json").read_text())
     assert summary["managed"] and [rank["rank"] for rank in summary["ranks"]] == [0, 1]
-    assert summary["faults"] == 10 and summary["resident_bytes"] == 200
+    assert summary["faults"] == 25
+    assert summary["resident_bytes"] == 200, "what others had that have ended is nobody's"
     assert summary["stall_ns"] == 7 and summary["steps"] == 3 and summary["median_step_seconds"] == 0.4
-    assert summary["unmanaged_processes"] == 2
+    assert summary["unmanaged_processes"] == 0
     table = result.stderr.decode()
-    assert "rank 0" in table and "rank 1" in table and "2 other processes that imported torch" in table
+    assert "rank 0" in table and "rank 1" in table and "outside" not in table
     assert box.leftovers() == []
 
 
 def test_a_rank_that_is_started_again_takes_its_place(box, launcher):
     result = box.run("run", "--memory", "1GiB", "--quiet", "--", sys.executable, launcher, TIMES="2", FAIL="1")
-    assert len(result.stdout.split()) == 8 and len(box.enabled()) == 4
+    assert len(result.stdout.split()) == 8 and len(box.enabled()) == 9
 
 
 def test_a_rank_that_replaces_itself_keeps_its_share(box):
@@ -67,11 +71,33 @@ def test_a_rank_that_replaces_itself_keeps_its_share(box):
     path.write_text(textwrap.dedent(program))
     result = box.run("run", "--memory", "1GiB", "--quiet", "--", sys.executable, path, path, LOCAL_RANK="1",
                      LOCAL_WORLD_SIZE="2")
-    assert result.stdout.decode().splitlines() == [f"{512 << 20} stats.rank1"] * 2, result.stderr
+    assert result.stdout.decode().splitlines() == [f"{1 << 30} stats.rank1"] * 2, result.stderr
 
 
-def test_other_processes_that_import_torch_are_counted(box):
+def test_where_there_is_no_job_others_are_counted(box):
     program = "import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'], check=True)"
-    result = box.python(program, FAKE_STATS=fake_page())
+    result = box.python(program, "--device-memory", "1GiB", FAKE_STATS=fake_page())
     assert "outside the budget      1 other process that imported torch" in result.stderr.decode()
-    assert "outside" not in box.python("import torch", FAKE_STATS=fake_page()).stderr.decode()
+    result = box.python("import torch", "--device-memory", "1GiB", FAKE_STATS=fake_page())
+    assert "outside" not in result.stderr.decode()
+
+
+def test_each_process_has_a_page_and_the_first_records(box):
+    program = """
+    import os, subprocess, sys, torch
+    print(os.path.basename(os.environ["EBB_STATS"]), os.environ.get("EBB_RECORD"), os.environ["EBB_RANK"], flush=True)
+    if len(sys.argv) < 2:
+        subprocess.run([sys.executable, "-c", open("program.py").read(), "again"], check=True)
+    """
+    (box.path / "program.py").write_text(textwrap.dedent(program))
+    result = box.run("run", "--record", "t.jsonl", "--quiet", "--", sys.executable, box.path / "program.py")
+    first, second = result.stdout.decode().splitlines()
+    assert first == f"stats {box.path / 't.jsonl'} ".rstrip() + " "
+    page, record, _ = second.split(" ")
+    assert page.startswith("stats.p") and record == "None"
+
+
+def test_share_is_checked_before_the_program_starts(box):
+    result = box.run("run", "--share", "mine", "--", "touch", "started")
+    assert result.returncode == 2 and b"choose stalls or equal" in result.stderr
+    assert not (box.path / "started").exists()

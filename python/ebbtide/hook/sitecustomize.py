@@ -1,11 +1,12 @@
 """Start-up hook of `ebb run`: Python imports this module by itself, because its directory leads PYTHONPATH.
 
-It waits for the program to import torch and then, in the one process that claims the run, calls
-ebbtide._enable_from_environment(). Where a launcher has started several ranks on this machine (torchrun and all that
-sets LOCAL_RANK as it does), each of them claims its own part, and the launcher nothing. Everything else is left as
-Python would have it without us: another sitecustomize further along sys.path is run, our directory disappears from
-sys.path, and torch keeps its own loader. Processes that come later, or were forked, do nothing; `ebb run` is told how
-many of them imported torch.
+It waits for the program to import torch and then calls ebbtide._enable_from_environment(): the process joins the job
+of `ebb run`, and has a share of its budget as soon as it needs one. Each gets a page for its statistics: the first
+process that is no launcher, each rank that a launcher has started on this machine (torchrun and all that sets
+LOCAL_RANK as it does), and by its process id any other. Everything else is left as Python would have it without us:
+another sitecustomize further along sys.path is run, our directory disappears from sys.path, and torch keeps its own
+loader. Where there is no job (EBB_JOB is not set: the memory of a GPU) the budget is the first process's, or in equal
+parts the ranks', and `ebb run` is told how many others imported torch.
 
 A program that was to be managed and cannot be is stopped with exit code 2: running it unmanaged, silently, would let
 it take all the memory that the budget was meant to save. Nothing else here may raise. Kept free of syntax that old
@@ -72,9 +73,19 @@ def _claim(path):
     return True
 
 
+def _rank_claim(path, rank):
+    return path + ".rank%d" % rank
+
+
+def _page():
+    """The name of the page of the run; EBB_STATS may be that of the process that has started this one."""
+    folder, name = os.path.split(os.environ["EBB_STATS"])
+    return os.path.join(folder, name.split(".")[0])
+
+
 def _claim_rank(path, rank, size):
     """The same for a rank, which may be started again after one with its number has ended; sets what is its share."""
-    path += ".rank%d" % rank
+    path = _rank_claim(path, rank)
     try:
         with open(path) as claim:
             holder = claim.read()
@@ -86,18 +97,42 @@ def _claim_rank(path, rank, size):
         return False
     if os.environ["EBB_STATS"].endswith(".rank%d" % rank):
         return True  # set before an exec
-    os.environ["EBB_STATS"] += ".rank%d" % rank
-    os.environ["EBB_MEMORY"] = str(int(os.environ["EBB_MEMORY"]) // size)
+    os.environ["EBB_STATS"] = _page() + ".rank%d" % rank
+    if "EBB_JOB" not in os.environ:
+        os.environ["EBB_MEMORY"] = str(int(os.environ["EBB_MEMORY"]) // size)
     directory, colon, limit = os.environ["EBB_FLASH"].rpartition(":")
     if colon and limit.isdigit():
         os.environ["EBB_FLASH"] = "%s:%d" % (directory, int(limit) // size)
     return True
 
 
+def _join(path):
+    """Takes a part in the job, or what is there of it: a name for the page, and the number of a rank."""
+    rank = _rank()
+    os.environ["EBB_RANK"] = ""
+    if not os.path.exists(os.path.dirname(path)):
+        return False  # `ebb run` has ended and taken its directory along
+    if rank is not None and _claim_rank(path, *rank):
+        os.environ["EBB_RANK"] = "%d/%d" % rank
+        first = rank[0] == 0
+    else:
+        first = rank is None and not _launches() and _claim(path)
+        os.environ["EBB_STATS"] = _page() if first else _page() + ".p%d" % os.getpid()
+    if not first:
+        for name in ("EBB_RECORD", "EBB_RECORD_ITERATIONS", "EBB_GUIDE"):
+            os.environ.pop(name, None)
+    return True
+
+
 def _belongs():
-    """Whether this process is to be managed. Those that are not, although they import torch, are counted."""
+    """Whether this process is to be managed. Without a job some are not, although they import torch: they are counted.
+    """
     path = os.environ.get("EBB_CLAIM")
-    if not path or _launches():
+    if not path:
+        return False
+    if "EBB_JOB" in os.environ:
+        return _join(path)
+    if _launches():
         return False
     rank = _rank()
     if _claim(path) if rank is None else _claim_rank(path, *rank):

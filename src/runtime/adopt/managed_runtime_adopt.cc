@@ -50,6 +50,7 @@ std::span<std::byte> ManagedRuntime::adopt(std::span<std::byte> memory) {
   const auto end = (reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size()) / unit * unit;
   if (end <= begin) return {};
   const std::span<std::byte> whole(reinterpret_cast<std::byte*>(begin), end - begin);
+  enter_job();
   const std::lock_guard adopting(adopting_);
   Adopted* const adopted = reserve_for(memory, whole);
   try {

@@ -1,0 +1,151 @@
+// See process_watch.h.
+#include "run/job/process_watch.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "run/program_file.h"
+
+namespace ebb::cli {
+namespace {
+
+constexpr std::uint64_t kOwnBytesMin = std::uint64_t{64} << 20;  // less is not worth a word
+// Importing torch takes seconds, and only then a process joins.
+constexpr int kLooksOfTorch = 15;
+constexpr int kLooksOfFork = 2;
+
+std::string read(pid_t pid, const char* what) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/" + what, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// When it was started, and where its stack begins: the same in a process and in what it forks. Nothing: it has ended.
+struct Birth {
+  std::uint64_t started = 0;
+  std::uint64_t stack = 0;
+};
+std::optional<Birth> birth_of(pid_t pid) {
+  constexpr int kStarted = 22;
+  constexpr int kStack = 28;
+  const std::string stat = read(pid, "stat");
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream rest(stat.substr(name_end + 1));
+  Birth birth;
+  std::string word;
+  for (int field = 3; field <= kStack && rest >> word; ++field) {
+    if (field == 3 && word == "Z") return std::nullopt;
+    if (field == kStarted) std::from_chars(word.data(), word.data() + word.size(), birth.started);
+    if (field == kStack) std::from_chars(word.data(), word.data() + word.size(), birth.stack);
+  }
+  return birth;
+}
+
+std::uint64_t own_bytes(pid_t pid) {
+  std::istringstream lines(read(pid, "status"));
+  std::uint64_t bytes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("RssAnon:", 0) != 0) continue;
+    const std::size_t digits = std::min(line.find_first_of("0123456789"), line.size());
+    std::from_chars(line.data() + digits, line.data() + line.size(), bytes);
+  }
+  return bytes << 10;
+}
+
+// Whether Python was told to start without what PYTHONPATH names.
+bool skips_hook(pid_t pid) {
+  std::istringstream words(read(pid, "cmdline"));
+  std::string word;
+  std::getline(words, word, '\0');
+  if (std::filesystem::path(word).filename().string().rfind("python", 0) != 0) return false;
+  while (std::getline(words, word, '\0') && word.size() > 1 && word[0] == '-' && word[1] != '-') {
+    if (word.find_first_of("IES") != std::string::npos) return true;
+    if (word.find_first_of("cm") != std::string::npos) break;
+  }
+  return false;
+}
+
+std::string name_of(pid_t pid) {
+  std::string name = read(pid, "comm");
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  return name;
+}
+
+}  // namespace
+
+ProcessWatch::Known& ProcessWatch::know(pid_t pid, std::uint64_t started) {
+  Known& known = known_[pid];
+  if (known.started == started) return known;
+  known = {started, false, 0};
+  const std::string environment = read(pid, "environ");
+  const std::size_t at = environment.find(mark_);
+  known.ours = at != std::string::npos && (at == 0 || environment[at - 1] == '\0');
+  return known;
+}
+
+std::vector<Outsider> ProcessWatch::look(const std::vector<pid_t>& members) {
+  std::vector<Outsider> news;
+  std::vector<std::uint64_t> stacks;
+  for (const pid_t pid : members) {
+    if (const auto birth = birth_of(pid)) stacks.push_back(birth->stack);
+  }
+  std::map<pid_t, Known> alive;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    const char* const end = name.data() + name.size();
+    struct stat status {};
+    if (std::from_chars(name.data(), end, pid).ptr != end || ::stat(entry.path().c_str(), &status) != 0) continue;
+    const auto birth = status.st_uid == ::geteuid() && pid != ::getpid() ? birth_of(pid) : std::nullopt;
+    if (!birth) continue;
+    Known& known = know(pid, birth->started);
+    const bool joined = std::find(members.begin(), members.end(), pid) != members.end();
+    if (known.ours && !joined) {
+      const bool forked = std::find(stacks.begin(), stacks.end(), birth->stack) != stacks.end();
+      judge(pid, known, forked, news);
+    }
+    alive[pid] = known;
+  }
+  known_ = std::move(alive);
+  return news;
+}
+
+void ProcessWatch::judge(pid_t pid, Known& known, bool forked, std::vector<Outsider>& news) {
+  const std::uint64_t own = own_bytes(pid);
+  if (const auto found = found_.find(pid); found != found_.end()) {
+    found->second.own_bytes = std::max(found->second.own_bytes, own);
+    return;
+  }
+  if (own < kOwnBytesMin) return;
+  Outsider outsider{pid, name_of(pid), {}, forked, own};
+  if (outsider.forked) {
+    if (++known.looks >= kLooksOfFork) outsider.why = "forked from a process of the job: what it changes is its own";
+  } else if (read(pid, "maps").find("libtorch_cpu") != std::string::npos) {
+    ++known.looks;
+    if (skips_hook(pid)) {
+      outsider.why = "its Python was started with -I, -E or -S, which skips Ebbtide's hook";
+    } else if (known.looks >= kLooksOfTorch) {
+      outsider.why = "it uses torch, and its Python has not run Ebbtide's hook";
+    }
+  } else {
+    outsider.why = why_not_loaded("/proc/" + std::to_string(pid) + "/exe");
+  }
+  if (outsider.why.empty()) return;
+  found_[pid] = outsider;
+  news.push_back(outsider);
+}
+
+}  // namespace ebb::cli
