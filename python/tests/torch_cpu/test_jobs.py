@@ -1,38 +1,217 @@
-"""`ebb run -- torchrun`: ranks within one budget together, with the losses that they have without Ebbtide."""
+"""`ebb run` over several processes: one budget for all of them, with the losses that they have without Ebbtide."""
 
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
+import time
 
+import job_processes
 import pytest
 import runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 EBB = os.environ.get("EBB_BIN") or ROOT / "build/release/cli/ebb"
 RANKS = pathlib.Path(__file__).resolve().parents[1] / "programs/ranks.py"
-BUDGET = 16 * runner.MIB  # of 2 x 24 MiB that a rank of the first kind has in weights, gradients and AdamW's state
+KIB, MIB = runner.KIB, runner.MIB
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+LIMIT_S = 240
+LARGE = 1536  # wide: 54 MiB of weights, and a rank has four times that with gradients and AdamW's state
+# Of a job: page tables, heaps, and what gloo and Python take more with large tensors than with small ones.
+MARGIN = 48 * MIB
+
+pytestmark = pytest.mark.usefixtures("ebbtide_built")
 
 
-def launch(kind, before=()):
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words = [*before, *launcher, RANKS, kind]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=240, check=False)
+@pytest.fixture
+def folder(tmp_path):
+    """The private directory of a run is made here, and must be gone in the end."""
+    made = tmp_path / "private"
+    made.mkdir()
+    yield made
+    end = time.monotonic() + 5
+    while time.monotonic() < end and list(made.glob("ebb-*")):
+        time.sleep(0.05)
+    assert list(made.glob("ebb-*")) == [], "left on disk"
+
+
+class Run:
+    """`ebb run` over a program, started."""
+
+    def __init__(self, folder, flash, budget, words, *, block="64KiB", more=()):
+        self.summary_path = folder / "summary.json"
+        options = ["--memory", budget, "--block", block, "--flash", flash, "--summary", self.summary_path, *more]
+        env = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT / "python")}
+        self.process = subprocess.Popen(list(map(str, [EBB, "run", *options, "--", *words])), stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=env)
+        self.out = self.err = ""
+
+    def until(self, pattern):
+        """The first match in what it says on stderr from now on."""
+        for line in self.process.stderr:
+            self.err += line
+            if found := re.search(pattern, line):
+                return found
+        raise AssertionError(f"ended before {pattern}: {self.err}")
+
+    def end(self, timeout=LIMIT_S):
+        self.out, err = self.process.communicate(timeout=timeout)
+        self.err += err
+        return self.process.returncode
+
+    def losses(self):
+        assert self.process.returncode == 0, self.err
+        return losses(self.out)
+
+    def summary(self):
+        return json.loads(self.summary_path.read_text(encoding="utf-8"))
+
+
+def losses(text):
+    return sorted(line for line in text.splitlines() if line[:1] in "01")
+
+
+def stock(*words):
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
-    return sorted(line for line in done.stdout.splitlines() if line[:1] in "01")
+    return losses(done.stdout)
 
 
-@pytest.mark.parametrize("kind", ["ddp", pytest.param("fsdp", marks=pytest.mark.slow)])
-def test_ranks_of_torchrun(ebbtide_built, flash, tmp_path, kind):
-    budget = BUDGET if kind == "ddp" else BUDGET // 2
-    summary = tmp_path / "summary.json"
-    options = ["--memory", budget, "--block", "64KiB", "--flash", flash, "--summary", summary]
-    found = launch(kind, [EBB, "run", *options, "--"])
-    assert len(found) == 8 and found == launch(kind)
-    job = json.loads(summary.read_text(encoding="utf-8"))
-    assert [rank["rank"] for rank in job["ranks"]] == [0, 1] and job["unmanaged_processes"] == 0
-    assert job["peak_resident_bytes"] <= budget and job["budget_bytes"] == budget
-    assert [process["used_memory"] for process in job["job"]["processes"]] == [False, True, True], "launcher, ranks"
-    for rank in job["ranks"]:
+def users(summary):
+    """The processes that had memory."""
+    return [process for process in summary["job"]["processes"] if process["used_memory"]]
+
+
+def assert_within(summary, budget):
+    assert summary["managed"] and summary["budget_bytes"] == budget
+    assert summary["peak_resident_bytes"] <= budget and summary["job"]["peak_resident_bytes"] <= budget
+    assert summary["job"]["outside_the_budget"] == [] and summary["unmanaged_processes"] == 0
+
+
+# Of 2 x 24 MiB that a rank has in weights, gradients and AdamW's state; fully_shard halves them.
+@pytest.mark.parametrize("kind,budget", [
+    ("ddp", 12 * MIB), pytest.param("ddp", 24 * MIB, marks=pytest.mark.slow), ("fsdp", 8 * MIB),
+    pytest.param("fsdp", 12 * MIB, marks=pytest.mark.slow)])
+def test_ranks_of_torchrun(flash, folder, kind, budget):
+    run = Run(folder, flash, budget, [*TORCHRUN, RANKS, kind])
+    run.end()
+    assert len(run.losses()) == 8 and run.losses() == stock(*TORCHRUN, RANKS, kind)
+    summary = run.summary()
+    assert_within(summary, budget)
+    assert [process["used_memory"] for process in summary["job"]["processes"]] == [False, True, True], "launcher, ranks"
+    assert [rank["rank"] for rank in summary["ranks"]] == [0, 1]
+    for rank in summary["ranks"]:
         assert rank["evicted_bytes"] > 0 and rank["fetched_bytes"] > 0
+    assert "rank 0" in run.err and "1 process that only imported torch" in run.err
+
+
+def watched(folder, flash, budget, width, share):
+    run = Run(folder, flash, budget, [*TORCHRUN, RANKS, "ddp", "--width", width], block="2MiB",
+              more=["--share", share, "--quiet"])
+    watch = job_processes.Watch(run.process.pid)
+    run.end()
+    peak = watch.stop()
+    return run, peak
+
+
+@pytest.mark.parametrize("share", ["stalls", pytest.param("equal", marks=pytest.mark.slow)])
+def test_memory_measured_from_outside(flash, folder, share):
+    """Against the same job with tensors of next to nothing: what it has more is the budget."""
+    budget = 112 * MIB  # a quarter
+    _, base = watched(folder, flash, budget, 16, share)
+    run, peak = watched(folder, flash, budget, LARGE, share)
+    assert len(run.losses()) == 8
+    assert_within(run.summary(), budget)
+    print(f"{(peak - base) / MIB:.1f} MiB more than the same job without tensors")
+    assert budget / 2 < peak - base < budget + MARGIN
+
+
+def test_spawned_ranks(flash, folder):
+    program = [sys.executable, RANKS, "ddp", "--spawn", 2]
+    run = Run(folder, flash, 16 * MIB, program)
+    run.end()
+    assert len(run.losses()) == 8 and run.losses() == stock(*program)
+    summary = run.summary()
+    assert_within(summary, 16 * MIB)
+    assert len(users(summary)) == 2, "the process that starts them has no tensors"
+    assert all(process["peak_granted_bytes"] > 2 * MIB for process in users(summary))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["fork", "spawn"])
+def test_workers_of_a_loader(flash, folder, workers):
+    program = [sys.executable, RANKS, "ddp", "--spawn", 1, "--width", 2048, "--workers", workers, "--steps", 3]
+    run = Run(folder, flash, 64 * MIB, program)
+    run.end()
+    assert len(run.losses()) == 3 and run.losses() == stock(*program)
+    summary = run.summary()
+    assert summary["managed"] and summary["peak_resident_bytes"] <= 64 * MIB
+    # What workers hand over is in shared memory: those that were spawned join, and need nothing.
+    assert len(users(summary)) == 1
+    assert len(summary["job"]["processes"]) == (2 if workers == "fork" else 4)
+
+
+@pytest.mark.slow
+def test_memory_moves_to_the_rank_that_needs_it(flash, folder):
+    program = [*TORCHRUN, RANKS, "ddp", "--uneven", "--width", 1024, "--steps", 24]
+    run = Run(folder, flash, 96 * MIB, program)
+    run.end()
+    assert len(run.losses()) == 48 and run.losses() == stock(*program)
+    summary = run.summary()
+    assert_within(summary, 96 * MIB)
+    granted = {process["rank"]: process["peak_granted_bytes"] for process in users(summary)}
+    assert summary["job"]["moved_bytes"] > 0 and granted[0] > 52 * MIB, summary["job"]
+
+
+def test_a_rank_is_killed(flash, folder):
+    run = Run(folder, flash, 24 * MIB, [*TORCHRUN, RANKS, "ddp", "--steps", 100000])
+    os.kill(int(run.until(r"pid (\d+) trains")[1]), signal.SIGKILL)
+    assert run.end(60) == 1
+    assert "Signal 9" in run.err, "the launcher's own error reaches the user"
+    assert run.summary()["managed"]
+
+
+def test_ebb_is_killed(flash, folder):
+    """What it has started goes on with what it has, and nothing stays on disk."""
+    run = Run(folder, flash, 24 * MIB, [*TORCHRUN, RANKS, "ddp", "--steps", 30])
+    run.until(r"pid (\d+) trains")
+    run.process.kill()
+    run.process.wait()
+    end = time.monotonic() + 5
+    while time.monotonic() < end and list(folder.glob("ebb-*")):
+        time.sleep(0.05)
+    assert list(folder.glob("ebb-*")) == []
+    out = run.process.stdout.read()
+    assert len(losses(out)) == 60 and losses(out) == stock(*TORCHRUN, RANKS, "ddp", "--steps", 30)
+
+
+def test_too_many_processes_are_refused(flash, folder):
+    """With a message in the process that has no place; the others go on."""
+    words = [*TORCHRUN[:-1], 4, RANKS, "ddp"]
+    run = Run(folder, flash, 40 * MIB, words, block="2MiB", more=["--quiet"])
+    assert run.end() == 1
+    assert "the job's budget of 40.0 MiB is shared by 2 processes" in run.err
+
+
+HIDDEN = "import torch, time; x = torch.ones(40 << 20); time.sleep({}); print('unmanaged')"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_cannot_be_managed_is_named(flash, folder, strict):
+    run = Run(folder, flash, 64 * MIB, [sys.executable, "-I", "-c", HIDDEN.format(20 if strict else 4)],
+              more=["--strict"] if strict else [])
+    code = run.end()
+    assert code == (-signal.SIGKILL if strict else 0)
+    assert ("unmanaged" in run.out) != strict
+    assert "skips Ebbtide's hook" in run.err and ("--strict" in run.err) == strict
+    summary = run.summary()
+    assert not summary["managed"] and len(summary["job"]["outside_the_budget"]) == 1
+
+
+def test_importing_torch_is_not_being_managed(flash, folder):
+    run = Run(folder, flash, 64 * MIB, [sys.executable, "-c", "import torch"])
+    assert run.end() == 0
+    assert not run.summary()["managed"] and "nothing large enough was allocated" in run.err
