@@ -190,12 +190,20 @@ std::string tell_what_is_not_loaded(const RunArguments& arguments) {
   return why;
 }
 
-std::string flash_directory(const Variables& variables) {
+Options flash_options(const Variables& variables) {
   const auto found =
       std::find_if(variables.begin(), variables.end(), [](const auto& v) { return v.first == "EBB_FLASH"; });
   Options options;
   parse_flash(found->second, options);
-  return options.flash;
+  return options;
+}
+
+std::string flash_directory(const Variables& variables) { return flash_options(variables).flash; }
+
+// For all processes together.
+std::uint64_t flash_bytes(const Variables& variables) {
+  const Options options = flash_options(variables);
+  return options.flash_bytes > 0 ? options.flash_bytes : inspect_flash(options.flash).free_bytes / 10 * 9;
 }
 
 // As it was measured; 0: not known.
@@ -313,7 +321,8 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
   std::optional<JobServer> server;
   if (variables.front().first != kDeviceMemory) {
     const std::string socket = scratch.file("job");
-    server.emplace(socket, parse_size(variables.front().second), share_of(arguments), arguments.strict);
+    server.emplace(socket, parse_size(variables.front().second), flash_bytes(variables), share_of(arguments),
+                   arguments.strict);
     variables.emplace_back("EBB_JOB", socket);
   }
   const ChildOutcome outcome = run_observed(arguments, variables, stats_path);

@@ -84,7 +84,7 @@ std::string unmanaged_reason(const RunAccount& account) {
 
 std::string rank_text(const Rank& rank) {
   const Stats& stats = rank.reading.stats;
-  return fmt::format("peak resident {} of {}, fetched {}, evicted {}, stalled {}",
+  return fmt::format("peak resident {}, share in the end {}, fetched {}, evicted {}, stalled {}",
                      format_size(stats.peak_resident_bytes), format_size(stats.budget_bytes),
                      format_size(stats.fetched_bytes), format_size(stats.evicted_bytes),
                      format_seconds(static_cast<double>(stats.stall_ns) / 1e9));

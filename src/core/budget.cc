@@ -81,6 +81,16 @@ void Budget::end_frame_ahead(FrameIndex frame, Status status) {
   if (status != Status::kOk) state_.config.frames_ahead = 0;  // not now: who needs one makes it
 }
 
+void Budget::set_flash_bytes(std::uint64_t bytes) {
+  const std::uint64_t extents = std::min<std::uint64_t>(bytes / state_.config.block_bytes, extents_most_);
+  extents_limit_ = std::max(static_cast<std::uint32_t>(extents), state_.extents.capacity());
+}
+
+bool Budget::wants_flash(std::uint64_t blocks) const {
+  return extents_limit_ < extents_most_ &&
+         (2 * (state_.live_blocks + blocks) + kExtentStep / 2 > extents_limit_ || state_.engine.flash_full());
+}
+
 std::uint32_t Budget::extents_wanted() const {
   const ExtentPool& extents = state_.extents;
   if (extents.capacity() >= extents_limit_) return 0;
@@ -93,7 +103,7 @@ std::uint32_t Budget::extents_wanted() const {
 
 void Budget::set_extents(std::uint32_t count, bool more_to_come) {
   state_.extents.set_capacity(count);
-  if (!more_to_come) extents_limit_ = count;
+  if (!more_to_come) extents_limit_ = extents_most_ = count;
   if (state_.extents.free(Tier::kFlash) > 0) state_.engine.extents_added();
   apply();
 }

@@ -22,7 +22,10 @@ class Budget {
   static constexpr std::uint64_t kTableBytesMin = kFixedBytes + kTableSlackBytes;
 
   explicit Budget(CoreState& state)
-      : state_(state), bytes_(state.config.budget_bytes), extents_limit_(state.config.extents) {}
+      : state_(state),
+        bytes_(state.config.budget_bytes),
+        extents_limit_(state.config.extents),
+        extents_most_(state.config.extents) {}
 
   // What frames, small allocations and tables get together from now on, from least_bytes() to what the core was made
   // for. Frames beyond it leave as any do, and have left once over() is false; more come as they are needed.
@@ -39,6 +42,7 @@ class Budget {
   void set_cache_bytes(std::uint64_t bytes);
   bool over() const { return state_.frames.over(); }
   std::uint32_t frames_limit() const { return state_.frames.limit(); }
+  std::uint64_t flash_most_bytes() const { return extents_most_ * state_.config.block_bytes; }
   std::uint64_t flash_limit_bytes() const { return extents_limit_ * state_.config.block_bytes; }
   std::uint64_t small_bytes() const { return small_bytes_; }
   std::uint64_t resident_bytes() const;
@@ -61,6 +65,12 @@ class Budget {
   FrameIndex begin_frame_ahead() { return wants_frame_ahead() ? state_.frames.begin_ahead() : FrameIndex::none(); }
   void end_frame_ahead(FrameIndex frame, Status status);
 
+  // How many there may ever be; what the device has no room for stays out of it.
+  void set_flash_bytes(std::uint64_t bytes);
+  // Whether there should be more: not all that is alive, with so many blocks more, could be there twice, for the
+  // program and for a child that it forks; or evictions stand still.
+  bool wants_flash(std::uint64_t blocks) const;
+
   // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
   std::uint32_t extents_wanted() const;
   void set_extents(std::uint32_t count, bool more_to_come);
@@ -75,6 +85,7 @@ class Budget {
   CoreState& state_;
   std::uint64_t bytes_;
   std::uint32_t extents_limit_;
+  std::uint32_t extents_most_;  // that the device has room for, as far as is known
   std::uint64_t small_bytes_ = 0;
   std::uint64_t small_kept_ = 0;
   std::uint64_t cache_bytes_ = 0;

@@ -21,8 +21,11 @@ std::uint64_t in_pages(std::uint64_t bytes) { return bytes / kPageBytes * kPageB
 
 }  // namespace
 
-JobBroker::JobBroker(std::uint64_t budget_bytes, Share share)
-    : budget_(budget_bytes), step_(std::max(in_pages(budget_bytes / kSteps), kPageBytes)), share_(share) {}
+JobBroker::JobBroker(std::uint64_t budget_bytes, Share share, std::uint64_t flash_bytes)
+    : budget_(budget_bytes),
+      flash_bytes_(flash_bytes),
+      step_(std::max(in_pages(budget_bytes / kSteps), kPageBytes)),
+      share_(share) {}
 
 std::uint64_t JobBroker::cost(const Member& member) { return std::max(member.granted, member.held); }
 
@@ -71,6 +74,15 @@ void JobBroker::need(Id id) {
   serve();
 }
 
+void JobBroker::need_flash(Id id, std::uint64_t bytes) {
+  const auto found = members_.find(id);
+  if (found == members_.end()) return;
+  std::uint64_t taken = 0;
+  for (const auto& [other, member] : members_) taken += member.flash;
+  found->second.flash += std::min(bytes, flash_bytes_ - taken);
+  orders_.push_back({id, false, true, found->second.serial, found->second.flash});
+}
+
 void JobBroker::report(Id id, const Report& report) {
   const auto found = members_.find(id);
   if (found == members_.end()) return;
@@ -97,12 +109,12 @@ void JobBroker::order(Member& member, std::uint64_t bytes) {
   member.granted = bytes;
   member.held = std::max(member.held, bytes);
   member.ticks = 0;
-  orders_.push_back({id_of(member), false, ++member.serial, bytes});
+  orders_.push_back({id_of(member), false, false, ++member.serial, bytes});
 }
 
 void JobBroker::refuse(Member& member) {
   member.state = Member::State::kIdle;
-  orders_.push_back({id_of(member), true, member.serial, 0});
+  orders_.push_back({id_of(member), true, false, member.serial, 0});
 }
 
 std::vector<JobBroker::Order> JobBroker::take_orders() { return std::exchange(orders_, {}); }
@@ -285,6 +297,9 @@ void JobBroker::move_from(Member& needy) {
 
 void JobBroker::validate() const {
   EBB_CHECK_LE(committed_bytes(), budget_);
+  std::uint64_t flash = 0;
+  for (const auto& [id, member] : members_) flash += member.flash;
+  EBB_CHECK_LE(flash, flash_bytes_);
   for (const auto& [id, member] : members_) EBB_CHECK_LE(member.granted, member.held);
 }
 

@@ -5,8 +5,10 @@
 // what is free, or what others give up. With Share::kStalls memory then moves, step by step, from who waits least for
 // flash to who waits most; with kEqual all have the same.
 //
-// Owned by `ebb run`, one thread. Invariant: committed_bytes() <= the budget after every call. A member counts with the
-// most that it may hold by any order that it may still go by.
+// Flash is given as it is asked for, and comes back with a member's end.
+//
+// Owned by `ebb run`, one thread. Invariant: committed_bytes() <= the budget after every call, and so of flash. A
+// member counts with the most that it may hold by any order that it may still go by.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +42,7 @@ class JobBroker {
   struct Order {
     Id id = 0;
     bool refused = false;
+    bool flash = false;  // not memory: `bytes` of flash in all
     std::uint64_t serial = 0;
     std::uint64_t bytes = 0;
   };
@@ -51,6 +54,7 @@ class JobBroker {
     std::uint64_t granted = 0;   // by the newest order
     std::uint64_t held = 0;      // the most that it may hold now; never less than `granted`
     std::uint64_t promised = 0;  // to be granted as soon as there is so much
+    std::uint64_t flash = 0;     // it may use so much for as long as it lives
     std::uint64_t resident = 0;
     std::uint64_t least = 0;
     std::uint32_t stall = 0;  // of 1000, smoothed
@@ -62,10 +66,12 @@ class JobBroker {
     bool has_rank() const { return facts.rank >= 0 && facts.ranks > 0; }
   };
 
-  JobBroker(std::uint64_t budget_bytes, Share share);
+  JobBroker(std::uint64_t budget_bytes, Share share, std::uint64_t flash_bytes = 0);
 
   void join(Id id, const Facts& facts);
   void need(Id id);
+  // So much more flash, or what there is; answered at once.
+  void need_flash(Id id, std::uint64_t bytes);
   void report(Id id, const Report& report);
   void leave(Id id);
   void tick();
@@ -96,6 +102,7 @@ class JobBroker {
   void move_from(Member& needy);
 
   const std::uint64_t budget_;
+  const std::uint64_t flash_bytes_;
   const std::uint64_t step_;
   const Share share_;
   std::map<Id, Member> members_;

@@ -17,6 +17,7 @@ struct JobMessage {
     kReport = 3,  // member: how things are, by the order `serial`
     kGrant = 4,   // broker: so much is yours from now on, or down to so much: `bytes`, by the order `serial`
     kRefuse = 5,  // broker: there is not so much; `bytes` is the budget of all, `members` how many share it
+    kFlash = 6,   // member: `bytes` more of it, please; broker: `bytes` in all
   };
 
   std::uint32_t magic = kMagic;

@@ -47,6 +47,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       passes_(options.passes),
       job_(std::move(parts.job)) {
   if (options.memory < options.memory_max) core_.budget().set_bytes(options.memory);
+  if (job_ != nullptr) core_.budget().set_flash_bytes(0);
   stats_file_.open(options.stats_path, policy(), description());
   register_for_fork();
   if (start_internal_thread(
@@ -116,6 +117,7 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
   if (cache_.take(Heap::round_up(bytes), offset)) return base_ + offset;
   enter_job();
   Lock lock(mutex_);
+  ask_for_flash(lock, bytes);
   if (!allocate_in_core(bytes, offset)) {
     lock.unlock();
     out_of_memory(bytes);

@@ -192,8 +192,11 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   void publish();
   bool lower_budget(Lock& lock, std::uint64_t bytes, std::chrono::milliseconds patience);
   void budget_changed();
+  void ask_for_flash(Lock& lock, std::uint64_t bytes);
   std::uint64_t change_budget(std::uint64_t bytes) noexcept override;
   void report(JobMessage& message) noexcept override;
+  void flash_changed(std::uint64_t bytes) noexcept override;
+  std::uint64_t flash_wanted() noexcept override;
   void write_recording() noexcept;
   Trace::Origin origin() const;
   void dump_state(const char* why) const;
@@ -261,6 +264,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   std::atomic<std::int64_t> small_kept_{0};
   std::atomic<bool> stopping_{false};
   bool setting_budget_ = false;  // by one thread at a time
+  bool flash_denied_ = false;    // the job had no more of it
   std::uint64_t granted_bytes_ = 0,
                 wished_bytes_ = UINT64_MAX;                // by the job, by the program: the less of them is meant
   std::uint64_t reported_ns_ = 0, reported_stall_ns_ = 0;  // the job's thread's own

@@ -11,6 +11,9 @@ namespace {
 // So much leaves at once: a touch of absent memory waits for no more than that.
 constexpr std::uint64_t kStepBytesMax = 32 * kMiB;
 constexpr std::uint64_t kStepShare = 16;
+// Of flash more at once: a part of all that there is.
+constexpr std::uint64_t kFlashStepBytes = kGiB;
+constexpr std::uint64_t kFlashSteps = 8;
 constexpr std::chrono::milliseconds kTurn{10};
 // In which nothing left.
 constexpr std::chrono::seconds kPatience{10};
@@ -101,6 +104,33 @@ std::uint64_t ManagedRuntime::change_budget(std::uint64_t bytes) noexcept {
   granted_bytes_ = std::max(budget.bytes(), bytes);
   budget_changed();
   return granted_bytes_;
+}
+
+// Before something so large becomes alive: enough of the job's flash for it. Who has been told that there is no more
+// asks again when it would have to fail. Lock held, and given up while it asks.
+void ManagedRuntime::ask_for_flash(Lock& lock, std::uint64_t bytes) {
+  const std::uint64_t blocks = bytes / core_.block_bytes() + 2;
+  if (job_ == nullptr || !core_.budget().wants_flash(blocks)) return;
+  if (flash_denied_ && core_.budget().has_places(blocks, blocks)) return;
+  const std::uint64_t step = std::min(kFlashStepBytes, core_.budget().flash_most_bytes() / kFlashSteps);
+  lock.unlock();
+  job_->more_flash(std::max(step, 2 * blocks * core_.block_bytes()));
+  lock.lock();
+}
+
+void ManagedRuntime::flash_changed(std::uint64_t bytes) noexcept {
+  const Lock lock(mutex_);
+  const std::uint64_t before = core_.budget().flash_limit_bytes();
+  core_.budget().set_flash_bytes(bytes);
+  flash_denied_ = core_.budget().flash_limit_bytes() <= before;
+  pump();
+  after_change();
+}
+
+std::uint64_t ManagedRuntime::flash_wanted() noexcept {
+  const Lock lock(mutex_);
+  if (flash_denied_ || !core_.budget().wants_flash(0)) return 0;
+  return std::min(kFlashStepBytes, core_.budget().flash_most_bytes() / kFlashSteps);
 }
 
 void ManagedRuntime::report(JobMessage& message) noexcept {

@@ -40,7 +40,7 @@ def test_ranks_share_the_budget(box, launcher):
     page = fake_page(budget_bytes=512 << 20, resident_bytes=100, faults=5, stall_ns=7)
     result = box.run("run", "--memory", "1GiB", "--flash", "tmp:3GiB", "--summary", "s.json", "--", sys.executable,
                      launcher, FAKE_STATS=page)
-    assert result.stdout.decode().split() == [str(1 << 30), str(3 << 29)] * 2
+    assert result.stdout.decode().split() == [str(1 << 30), str(3 << 30)] * 2
     assert len(box.enabled()) == 5, "the launcher, two ranks, and what each of them starts"
     summary = json.loads((box.path / "s.json").read_text())
     assert summary["managed"] and [rank["rank"] for rank in summary["ranks"]] == [0, 1]

@@ -39,12 +39,13 @@ std::string name_of(pid_t pid) {
 
 }  // namespace
 
-JobServer::JobServer(const std::string& path, std::uint64_t budget_bytes, JobBroker::Share share, bool strict)
+JobServer::JobServer(const std::string& path, std::uint64_t budget_bytes, std::uint64_t flash_bytes,
+                     JobBroker::Share share, bool strict)
     : listener_(listen_job(path)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       strict_(strict),
       watch_(path),
-      broker_(budget_bytes, share) {
+      broker_(budget_bytes, share, flash_bytes) {
   if (!listener_.valid() || !wake_.valid()) {
     throw Error(Status::kIoError, fmt::format("cannot make a socket in '{}': {}; set TMPDIR to another directory", path,
                                               std::strerror(errno)));
@@ -147,6 +148,7 @@ bool JobServer::take(JobBroker::Id id, Peer& peer, const JobMessage& message) {
       if (peer.entry != kNone) facts_.processes[peer.entry].rank = message.rank;
       return true;
     case JobMessage::Kind::kNeed: broker_.need(id); return peer.joined;
+    case JobMessage::Kind::kFlash: broker_.need_flash(id, message.bytes); return peer.joined;
     case JobMessage::Kind::kReport:
       broker_.report(id, {message.serial, message.bytes, message.resident_bytes, message.least_bytes,
                           message.stall_permille, message.stuck != 0});
@@ -175,6 +177,7 @@ void JobServer::deliver() {
     if (found == peers_.end()) continue;
     JobMessage message;
     message.kind = order.refused ? JobMessage::Kind::kRefuse : JobMessage::Kind::kGrant;
+    if (order.flash) message.kind = JobMessage::Kind::kFlash;
     message.serial = order.serial;
     message.bytes = order.refused ? facts_.budget_bytes : order.bytes;
     const auto& members = broker_.members();
@@ -183,7 +186,7 @@ void JobServer::deliver() {
     }));
     message.least_bytes = members.at(order.id).facts.least_bytes;
     static_cast<void>(send_job(found->second.socket.get(), message));
-    if (found->second.entry == kNone) continue;
+    if (found->second.entry == kNone || order.flash) continue;
     JobProcess& process = facts_.processes[found->second.entry];
     process.refused = process.refused || order.refused;
     if (order.refused) continue;

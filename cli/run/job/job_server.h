@@ -49,7 +49,8 @@ class JobServer {
  public:
   // Throws Error: no socket can be made at `path`.
   // `strict`: a process that uses memory and cannot join is ended.
-  JobServer(const std::string& path, std::uint64_t budget_bytes, JobBroker::Share share, bool strict);
+  JobServer(const std::string& path, std::uint64_t budget_bytes, std::uint64_t flash_bytes, JobBroker::Share share,
+            bool strict);
   ~JobServer();
   JobServer(const JobServer&) = delete;
   JobServer& operator=(const JobServer&) = delete;

@@ -98,8 +98,9 @@ def _claim_rank(path, rank, size):
     if os.environ["EBB_STATS"].endswith(".rank%d" % rank):
         return True  # set before an exec
     os.environ["EBB_STATS"] = _page() + ".rank%d" % rank
-    if "EBB_JOB" not in os.environ:
-        os.environ["EBB_MEMORY"] = str(int(os.environ["EBB_MEMORY"]) // size)
+    if "EBB_JOB" in os.environ:
+        return True
+    os.environ["EBB_MEMORY"] = str(int(os.environ["EBB_MEMORY"]) // size)
     directory, colon, limit = os.environ["EBB_FLASH"].rpartition(":")
     if colon and limit.isdigit():
         os.environ["EBB_FLASH"] = "%s:%d" % (directory, int(limit) // size)

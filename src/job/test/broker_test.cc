@@ -162,6 +162,22 @@ TEST(JobBroker, WhatTheDeadHadIsFree) {
   EXPECT_EQ(job.granted(2), kBudget);
 }
 
+TEST(JobBroker, FlashIsGivenAsLongAsThereIsSome) {
+  JobBroker broker(kBudget, Share::kStalls, 100);
+  const auto ask = [&broker](JobBroker::Id id, std::uint64_t bytes) {
+    broker.need_flash(id, bytes);
+    broker.validate();
+    return broker.take_orders().at(0).bytes;
+  };
+  broker.join(1, {-1, 0, kLeast, kBudget});
+  broker.join(2, {-1, 0, kLeast, kBudget});
+  EXPECT_EQ(ask(1, 60), 60u);
+  EXPECT_EQ(ask(2, 60), 40u);
+  EXPECT_EQ(ask(1, ~std::uint64_t{0}), 60u);
+  broker.leave(2);
+  EXPECT_EQ(ask(1, 30), 90u);
+}
+
 TEST(JobBroker, WhoHasNoPlaceIsRefused) {
   Job job;
   for (JobBroker::Id id = 1; id <= 22; ++id) job.start(id);

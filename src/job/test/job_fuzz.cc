@@ -18,6 +18,7 @@ namespace ebb {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kFlash = 100 * kPage;
 
 // One member as it is: what it was told and has not read, what it said that has not arrived, what it really holds.
 struct Process {
@@ -36,7 +37,7 @@ class FuzzJob {
   explicit FuzzJob(std::uint64_t seed)
       : rng_(seed),
         budget_(rng_.between(1, 4096) * kPage),
-        broker_(budget_, rng_.chance(1, 3) ? JobBroker::Share::kEqual : JobBroker::Share::kStalls) {}
+        broker_(budget_, rng_.chance(1, 3) ? JobBroker::Share::kEqual : JobBroker::Share::kStalls, kFlash) {}
 
   std::uint64_t run() {
     for (int step = 0; step < 2000; ++step) {
@@ -64,7 +65,8 @@ class FuzzJob {
     const std::uint64_t dice = rng_.below(100);
     if (process == nullptr || (dice < 4 && processes_.size() < 40)) return come();
     if (dice < 6) return die(id);
-    if (dice < 12) return broker_.need(id);
+    if (dice < 10) return broker_.need(id);
+    if (dice < 12) return broker_.need_flash(id, rng_.chance(1, 8) ? rng_.next() : rng_.below(kFlash));
     if (dice < 30) return broker_.tick();
     if (dice < 55) return read(*process);
     if (dice < 75) return say(*process);
@@ -131,7 +133,7 @@ class FuzzJob {
     for (const JobBroker::Order& order : broker_.take_orders()) {
       hash_ = (hash_ ^ (order.bytes + order.id + order.serial)) * 0x9e3779b97f4a7c15ull;
       const auto found = processes_.find(order.id);
-      if (found != processes_.end()) found->second.inbox.push_back(order);
+      if (found != processes_.end() && !order.flash) found->second.inbox.push_back(order);
     }
   }
 

@@ -51,6 +51,10 @@ std::span<std::byte> ManagedRuntime::adopt(std::span<std::byte> memory) {
   if (end <= begin) return {};
   const std::span<std::byte> whole(reinterpret_cast<std::byte*>(begin), end - begin);
   enter_job();
+  {
+    Lock lock(mutex_);
+    ask_for_flash(lock, whole.size());
+  }
   const std::lock_guard adopting(adopting_);
   Adopted* const adopted = reserve_for(memory, whole);
   try {

@@ -21,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kReportEvery{250};
+constexpr std::chrono::seconds kFlashMax{5};
 constexpr std::chrono::seconds kNeedMax{30};  // longer than the broker takes to refuse
 
 }  // namespace
@@ -83,6 +84,16 @@ void JobMember::need() {
                                        : "out of memory: `ebb run` has not answered for 30 s");
 }
 
+void JobMember::more_flash(std::uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  JobMessage message;
+  message.kind = JobMessage::Kind::kFlash;
+  message.bytes = bytes;
+  const std::uint64_t answers = flash_answers_;
+  if (gone_ || !send_job(socket_, message)) return;
+  answered_.wait_for(lock, kFlashMax, [&] { return gone_ || flash_answers_ != answers; });
+}
+
 // Until the broker is gone, or the holder.
 void JobMember::run(JobHolder& holder) {
   Clock::time_point said = Clock::now();
@@ -96,6 +107,10 @@ void JobMember::run(JobHolder& holder) {
     if (granted_ && Clock::now() - said >= kReportEvery) {
       said = Clock::now();
       say(holder, false);
+      JobMessage more;
+      more.kind = JobMessage::Kind::kFlash;
+      more.bytes = holder.flash_wanted();
+      if (more.bytes > 0) static_cast<void>(send_job(socket_, more));
     }
   }
   const std::lock_guard lock(mutex_);
@@ -113,6 +128,11 @@ bool JobMember::hear(JobHolder& holder) {
       serial_ = message.serial;
       if (!granted_) now_ = holder.change_budget(target_);
       granted_ = true;
+    } else if (message.kind == JobMessage::Kind::kFlash) {
+      holder.flash_changed(message.bytes);
+      const std::lock_guard lock(mutex_);
+      ++flash_answers_;
+      answered_.notify_all();
     } else if (message.kind == JobMessage::Kind::kRefuse) {
       const std::lock_guard lock(mutex_);
       refusal_ = message;

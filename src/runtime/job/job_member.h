@@ -24,6 +24,9 @@ class JobHolder {
   virtual ~JobHolder() = default;
   // Towards these bytes, at once or one step; returns what is in force now.
   virtual std::uint64_t change_budget(std::uint64_t bytes) noexcept = 0;
+  // All the flash that it may use; and how much more it should have, not because somebody waits.
+  virtual void flash_changed(std::uint64_t bytes) noexcept = 0;
+  virtual std::uint64_t flash_wanted() noexcept = 0;
   // Fills resident_bytes, least_bytes and stall_permille.
   virtual void report(JobMessage& message) noexcept = 0;
 };
@@ -42,6 +45,8 @@ class JobMember {
   bool idle() const { return idle_.load(std::memory_order_acquire); }
   // Waits for the guaranteed minimum, at least. Throws Error where there is none.
   void need();
+  // Asks for so much more flash, and returns when the holder has been told what there is; at once if nobody answers.
+  void more_flash(std::uint64_t bytes);
   // In a forked child: the connection is the parent's.
   void abandon();
 
@@ -68,6 +73,7 @@ class JobMember {
   bool gone_ = false;  // the broker
   std::uint64_t refusals_ = 0;
   JobMessage refusal_;
+  std::uint64_t flash_answers_ = 0;
 };
 
 }  // namespace ebb
