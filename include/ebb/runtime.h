@@ -121,6 +121,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
     throw Error(Status::kUnsupported, "the memory of a GPU is a fixed budget");
   }
 
+  // In a child forked from a process that belonged to a job and had taken no memory of it yet: nothing here is its
+  // parent's, and it may open a runtime of its own in the same job. Any other child uses its parent's memory.
+  virtual bool forked_empty() const noexcept { return false; }
+
   virtual Stats stats() const = 0;
   // Seconds between calls of step(), oldest first; the newest 65,536 are kept.
   virtual std::vector<double> step_seconds() const = 0;

@@ -75,6 +75,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   bool lost(std::span<const Access> accesses) const noexcept override;
   void name_op(std::uint64_t op, const std::string& name) override;
   bool recording() const noexcept override { return recorder_ != nullptr; }
+  bool forked_empty() const noexcept override { return forked_empty_; }
   void step() noexcept override;
   void set_budget(std::uint64_t bytes) override;
   Stats stats() const override;
@@ -264,6 +265,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   std::atomic<std::int64_t> small_kept_{0};
   std::atomic<bool> stopping_{false};
   bool setting_budget_ = false;  // by one thread at a time
+  bool forked_empty_ = false;    // this is a child, and the parent had nothing
   bool flash_denied_ = false;    // the job had no more of it
   std::uint64_t granted_bytes_ = 0,
                 wished_bytes_ = UINT64_MAX;                // by the job, by the program: the less of them is meant

@@ -54,6 +54,18 @@ void enable(const Options& options, const std::string& device_type) {
   g_enabled = true;
 }
 
+// In a forked child whose parent had nothing yet: it is a process of the job like any other.
+void join_after_fork() {
+  if (g_runtime == nullptr || !g_enabled || !runtime().forked_empty()) return;
+  Options options = options_from_environment();
+  options.job_rank = -1;
+  options.record.clear();
+  options.guide.clear();
+  g_runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
+  install_allocator(runtime());
+  install_observer(runtime());
+}
+
 void disable() {
   if (!g_enabled) return;
   if (managed_device() != nullptr) {
@@ -109,6 +121,7 @@ PYBIND11_MODULE(_C, m) {
     return g_enabled ? begin_kernel(runtime(), op, arguments, written) : 0;
   });
   m.def("end_kernel", [](std::uint64_t ticket) { runtime().retire(ticket); });
+  m.def("join_after_fork", &join_after_fork);
   m.def("disable", &disable);
   m.def("enabled", [] { return g_enabled; });
   m.def("opened", [] { return g_runtime != nullptr; });

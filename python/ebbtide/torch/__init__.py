@@ -119,6 +119,22 @@ def _enable_from_environment() -> None:
     """What `ebb run` calls in the program that it runs, as soon as torch has been imported."""
     if not _C.enabled():
         _start(_C.Options.from_environment())
+        if "EBB_JOB" in os.environ:
+            os.register_at_fork(after_in_child=_join_after_fork)
+
+
+def _join_after_fork() -> None:
+    """A child of a process that had nothing yet may be a rank: it joins the job itself."""
+    page = os.environ.get("EBB_STATS", "")
+    folder, name = os.path.split(page)
+    os.environ["EBB_STATS"] = os.path.join(folder, f"{name.split('.')[0]}.p{os.getpid()}")
+    try:
+        _C.join_after_fork()
+    except Error as error:
+        os.write(2, f"ebb: {error}\n".encode())
+        os._exit(2)
+    finally:
+        os.environ["EBB_STATS"] = page
 
 
 def disable() -> None:

@@ -1,6 +1,6 @@
 """One rank of a job, for test_jobs.py: trains with DistributedDataParallel or fully_shard, on gloo.
 
-    ranks.py KIND [--width N] [--steps N] [--spawn N] [--uneven] [--workers KIND]
+    ranks.py KIND [--width N] [--steps N] [--spawn N [--method fork]] [--uneven] [--workers KIND]
 
 With --spawn this process starts the ranks itself (torch.multiprocessing). --uneven: rank 0 has three times the layers,
 and nothing is exchanged. --workers fork or spawn: batches come from two worker processes of a DataLoader.
@@ -85,12 +85,14 @@ def main():
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--spawn", type=int, default=0)
+    parser.add_argument("--method", default="spawn")
     parser.add_argument("--uneven", action="store_true")
     parser.add_argument("--workers", default="")
     arguments = parser.parse_args()
     if arguments.spawn:
         with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(spawned, (arguments, f"{folder}/store"), arguments.spawn)
+            torch.multiprocessing.start_processes(spawned, (arguments, f"{folder}/store"), arguments.spawn,
+                                                  start_method=arguments.method)
         return
     dist.init_process_group("gloo")
     train(arguments)

@@ -129,8 +129,9 @@ def test_memory_measured_from_outside(flash, folder, share):
     assert budget / 2 < peak - base < budget + MARGIN
 
 
-def test_spawned_ranks(flash, folder):
-    program = [sys.executable, RANKS, "ddp", "--spawn", 2]
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_ranks_of_multiprocessing(flash, folder, method):
+    program = [sys.executable, RANKS, "ddp", "--spawn", 2, "--method", method]
     run = Run(folder, flash, 16 * MIB, program)
     run.end()
     assert len(run.losses()) == 8 and run.losses() == stock(*program)
