@@ -33,6 +33,11 @@ class EventQueue {
     return heap_.front().time_ns;
   }
 
+  const Event& next() const {
+    EBB_CHECK(!heap_.empty());
+    return heap_.front().event;
+  }
+
   void add(std::uint64_t time_ns, Event event) {
     heap_.push_back({time_ns, added_++, std::move(event)});
     std::push_heap(heap_.begin(), heap_.end(), later);

@@ -80,21 +80,60 @@ class Reader {
 
 void read_faults(const std::string& name, const Json& object, FaultPlan& faults) {
   Reader reader(name, object);
-  reader.ratio("read_error", faults.read_error);
-  reader.ratio("read_error_forever", faults.read_error_forever);
-  reader.ratio("write_error", faults.write_error);
-  reader.ratio("write_error_forever", faults.write_error_forever);
-  reader.ratio("corrupt_read", faults.corrupt_read);
-  reader.ratio("corrupt_at_rest", faults.corrupt_at_rest);
-  reader.ratio("no_space", faults.no_space);
-  reader.ratio("busy", faults.busy);
-  reader.ratio("create_error", faults.create_error);
+  for (std::size_t i = 0; i < kFaults; ++i) reader.ratio(kFaultNames[i].data(), faults[Fault(i)]);
   reader.number("extents_available", faults.extents_available);
   reader.number("frames_available", faults.frames_available);
   reader.done();
 }
 
+void read_operations(const std::string& name, const Json& array, std::vector<FuzzOperation>& operations) {
+  const auto bad = [&] { refuse(name, "'operations' must be a list of [\"name\", dice]"); };
+  if (!array.is_array()) bad();
+  for (const Json& each : array) {
+    if (!each.is_array() || each.size() != 2 || !each[0].is_string() || !each[1].is_number_unsigned()) bad();
+    const auto action = fuzz_action_named(each[0].get<std::string>());
+    const auto dice = each[1].get<std::uint64_t>();
+    if (!action || dice > UINT32_MAX) bad();
+    operations.push_back({*action, static_cast<std::uint32_t>(dice)});
+  }
+}
+
+Json faults_to_json(const FaultPlan& faults) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    const Ratio ratio = faults[Fault(i)];
+    if (ratio.numerator == 0) continue;
+    json[std::string(kFaultNames[i])] = std::to_string(ratio.numerator) + "/" + std::to_string(ratio.denominator);
+  }
+  const FaultPlan none;
+  if (faults.extents_available != none.extents_available) json["extents_available"] = faults.extents_available;
+  if (faults.frames_available != none.frames_available) json["frames_available"] = faults.frames_available;
+  return json;
+}
+
 }  // namespace
+
+std::string Scenario::to_json() const {
+  nlohmann::ordered_json json;
+  json["seed"] = seed;
+  json["steps"] = steps;
+  json["frames"] = frames;
+  json["extents"] = extents;
+  if (host_extents > 0) json["host_extents"] = host_extents;
+  json["policy"] = policy;
+  if (pinned_percent > 0) json["pinned_percent"] = pinned_percent;
+  if (steady) json["steady"] = true;
+  json["faults"] = faults_to_json(faults);
+  std::string text = json.dump();
+  if (operations.empty()) return text + "\n";
+  text.back() = ',';
+  text += "\n \"operations\": [";
+  for (const FuzzOperation& operation : operations) {
+    text += "\n  [\"" + std::string(ebb::name(operation.action)) + "\", " + std::to_string(operation.dice) + "],";
+  }
+  text.back() = ']';
+  return text + "}\n";
+}
 
 Scenario Scenario::parse(const std::string& text, const std::string& name) {
   const Json json = Json::parse(text, nullptr, false, true);
@@ -114,6 +153,7 @@ Scenario Scenario::parse(const std::string& text, const std::string& name) {
   reader.text("policy", scenario.policy);
   reader.flag("steady", scenario.steady);
   if (const Json* faults = reader.find("faults")) read_faults(scenario.name, *faults, scenario.faults);
+  if (const Json* list = reader.find("operations")) read_operations(scenario.name, *list, scenario.operations);
   reader.done();
   return scenario;
 }

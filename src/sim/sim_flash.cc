@@ -10,6 +10,9 @@ namespace {
 
 // The engine tries a transfer three times: a fault that passes must have passed by then.
 constexpr std::uint32_t kPassingFaultsMax = 2;
+constexpr std::uint64_t kSlowMax = 100;  // times the latency
+constexpr std::uint64_t kStallMin = 1'000'000;
+constexpr std::uint64_t kStallMax = 5'000'000'000;
 
 }  // namespace
 
@@ -46,28 +49,42 @@ SimFlash::Stored& SimFlash::stored(const RawRequest& request) {
   return extents_[extent];
 }
 
-bool SimFlash::damaged(std::uint32_t extent) const {
-  return extents_.at(extent).unreadable || extents_.at(extent).corrupt;
+std::optional<Fault> SimFlash::damage(std::uint32_t extent) const {
+  const Stored& place = extents_.at(extent);
+  return place.unreadable ? Fault::kReadErrorForever : place.damage;
 }
 
-bool SimFlash::damaged(const FilePlace& place) const {
+std::optional<Fault> SimFlash::damage(const FilePlace& place) const {
   const auto found = files_.find({place.file, place.offset});
-  return found != files_.end() && found->second.unreadable;
+  if (found == files_.end() || !found->second.unreadable) return std::nullopt;
+  return Fault::kReadErrorForever;
+}
+
+bool SimFlash::fires(Fault fault) {
+  if (!plan_[fault].fires(rng_)) return false;
+  ++counters_.injected[fault];
+  return true;
 }
 
 void SimFlash::scribble(std::span<std::byte> bytes) {
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng_.next());
 }
 
+void SimFlash::flip(std::span<std::byte> bytes) {
+  ++counters_.corruptions;
+  bytes[rng_.below(bytes.size())] ^= static_cast<std::byte>(1u << rng_.below(8));
+}
+
 void SimFlash::submit(const RawRequest& request) {
   EBB_CHECK_LT(pending_.size(), config_.depth);
   EBB_CHECK(request.bytes.size() == config_.block_bytes || request.file != FilePlace::kNoFile);
   memory_.begin_transfer(request.bytes);
+  if (plan_[Fault::kBitRot].fires(rng_)) rot();
   Stored& place = stored(request);
   // Two transfers of one extent, one of them a write, have no order: nobody could say what comes out.
   EBB_CHECK(!place.writer);
   if (request.write) EBB_CHECK_EQ(place.readers, 0u);
-  Pending pending{request, Status::kOk, false, {}};
+  Pending pending{request, Status::kOk, {}, 0, {}};
   if (request.write) {
     place.writer = true;
     ++counters_.writes;
@@ -80,46 +97,88 @@ void SimFlash::submit(const RawRequest& request) {
     draw_read(place, pending);
     scribble(request.bytes.first(std::min<std::size_t>(request.bytes.size(), 64)));
   }
-  std::uint64_t& lane_free_ns = request.write ? write_lane_free_ns_ : read_lane_free_ns_;
-  lane_free_ns = std::max(lane_free_ns, clock_.now_ns()) +
-                 (request.write ? config_.write_ns_per_block : config_.read_ns_per_block);
-  const std::uint64_t due_ns = lane_free_ns + config_.latency_ns + rng_.below(config_.jitter_ns + 1);
+  const std::uint64_t due_ns = draw_due(pending);
   log_.note(EventLog::Kind::kSubmit, request.write, request.token, request.offset, due_ns);
   pending_.add(due_ns, std::move(pending));
 }
 
+std::uint64_t SimFlash::draw_due(Pending& pending) {
+  if (fires(Fault::kStall)) {
+    const std::uint64_t stall_ns = rng_.between(kStallMin, kStallMax);
+    const std::uint64_t until_ns = clock_.now_ns() + stall_ns;
+    counters_.stalled_ns += stall_ns;
+    read_lane_free_ns_ = std::max(read_lane_free_ns_, until_ns);
+    write_lane_free_ns_ = std::max(write_lane_free_ns_, until_ns);
+  }
+  const bool write = pending.request.write;
+  std::uint64_t& lane_free_ns = write ? write_lane_free_ns_ : read_lane_free_ns_;
+  lane_free_ns =
+      std::max(lane_free_ns, clock_.now_ns()) + (write ? config_.write_ns_per_block : config_.read_ns_per_block);
+  std::uint64_t due_ns = lane_free_ns + config_.latency_ns + rng_.below(config_.jitter_ns + 1);
+  if (fires(Fault::kSlow)) due_ns += config_.latency_ns * rng_.between(1, kSlowMax);
+  if (fires(Fault::kShortTransfer)) pending.rest_ns = rng_.between(1, kSlowMax * config_.latency_ns);
+  return due_ns;
+}
+
+// Of an extent that nobody is just reading or writing; there may be none, or nothing in it.
+void SimFlash::rot() {
+  if (extents_.empty()) return;
+  Stored& place = extents_[rng_.below(extents_.size())];
+  if (!place.written || !place.idle()) return;
+  ++counters_.injected[Fault::kBitRot];
+  for (std::uint64_t bits = rng_.between(1, 8); bits > 0; --bits) flip(place.bytes);
+  place.damage = Fault::kBitRot;
+}
+
 void SimFlash::draw_read(Stored& place, Pending& pending) {
   const bool nth = nth_.fires();
-  if (plan_.read_error_forever.fires(rng_)) place.unreadable = true;
-  const bool error = plan_.read_error.fires(rng_);
-  // What a file has at its first reading is what it has.
-  const bool corrupt = pending.request.file == FilePlace::kNoFile && plan_.corrupt_read.fires(rng_);
+  const bool in_file = pending.request.file != FilePlace::kNoFile;
+  if (fires(Fault::kReadErrorForever)) place.unreadable = true;
   if (place.unreadable) {
     pending.status = Status::kIoError;
-  } else if ((nth || error || corrupt) && place.failures < kPassingFaultsMax) {
-    ++place.failures;
-    if (nth || error) {
-      pending.status = Status::kIoError;
-    } else {
-      pending.corrupt = true;
-    }
+    return;
+  }
+  std::optional<Fault> fault;
+  if (place.failures < kPassingFaultsMax) {
+    if (fires(Fault::kReadError)) fault = Fault::kReadError;
+    // What a file has at its first reading is what it has.
+    if (!fault && !in_file && fires(Fault::kCorruptRead)) fault = Fault::kCorruptRead;
+    if (!fault && !in_file && !place.before.empty() && fires(Fault::kStaleRead)) fault = Fault::kStaleRead;
+  }
+  const bool failed = nth || fault == Fault::kReadError;
+  place.failures = failed || fault ? place.failures + 1 : 0;
+  if (failed) {
+    pending.status = Status::kIoError;
   } else {
-    place.failures = 0;
+    pending.fault = fault;
   }
 }
 
 void SimFlash::draw_write(Stored& place, Pending& pending) {
-  const bool nth = nth_.fires();
-  if (plan_.write_error_forever.fires(rng_)) place.unwritable = true;
-  const bool error = plan_.write_error.fires(rng_);
-  const bool no_space = plan_.no_space.fires(rng_);
-  const bool corrupt = plan_.corrupt_at_rest.fires(rng_);
-  if (nth || place.unwritable || error) {
+  if (fires(Fault::kWriteErrorForever)) place.unwritable = true;
+  if (nth_.fires() || place.unwritable || fires(Fault::kWriteError)) {
     pending.status = Status::kIoError;
-  } else if (no_space) {
+    return;
+  }
+  if (fires(Fault::kNoSpace)) {
     pending.status = Status::kNoSpace;
-  } else {
-    pending.corrupt = corrupt;
+    return;
+  }
+  for (const Fault fault : {Fault::kCorruptAtRest, Fault::kLostWrite, Fault::kMisdirectedWrite, Fault::kTornWrite}) {
+    if (!fires(fault)) continue;
+    pending.fault = fault;
+    return;
+  }
+}
+
+// The first half of a short transfer.
+void SimFlash::finish_half(Stored& place, const Pending& pending) {
+  const std::span<std::byte> bytes = pending.request.bytes;
+  const auto half = static_cast<std::ptrdiff_t>(bytes.size() / 2);
+  if (!pending.request.write) {
+    std::copy_n(place.bytes.begin(), half, bytes.begin());
+  } else if (place.written && !pending.fault) {
+    std::copy_n(bytes.begin(), half, place.bytes.begin());
   }
 }
 
@@ -130,34 +189,56 @@ void SimFlash::finish_read(Stored& place, const Pending& pending) {
     ++counters_.errors;
     return;  // what it was scribbled with
   }
-  std::copy_n(place.bytes.begin(), to.size(), to.begin());
-  if (!pending.corrupt) return;
-  ++counters_.corruptions;
-  to[rng_.below(to.size())] ^= static_cast<std::byte>(1u << rng_.below(8));
+  const std::vector<std::byte>& from = pending.fault == Fault::kStaleRead ? place.before : place.bytes;
+  std::copy_n(from.begin(), to.size(), to.begin());
+  if (pending.fault == Fault::kCorruptRead) flip(to);
 }
 
 void SimFlash::finish_write(Stored& place, const Pending& pending) {
   place.writer = false;
   const std::span<const std::byte> from = pending.request.bytes;
   EBB_CHECK(std::equal(from.begin(), from.end(), pending.copy.begin(), pending.copy.end()));
+  place.before = place.bytes;
   place.bytes.resize(from.size());
   if (pending.status != Status::kOk) {
     ++counters_.errors;
     scribble(std::span(place.bytes).first(place.bytes.size() / 2));
     return;
   }
-  std::copy(from.begin(), from.end(), place.bytes.begin());
   place.written = true;
   place.failures = 0;
-  place.corrupt = pending.corrupt;
-  if (!pending.corrupt) return;
-  ++counters_.corruptions;
-  place.bytes[rng_.below(place.bytes.size())] ^= static_cast<std::byte>(1u << rng_.below(8));
+  place.damage = pending.fault;
+  if (pending.fault == Fault::kLostWrite) return;
+  if (pending.fault == Fault::kMisdirectedWrite) return misdirect(place, from);
+  const std::size_t count = pending.fault == Fault::kTornWrite ? from.size() / 2 : from.size();
+  std::copy_n(from.begin(), count, place.bytes.begin());
+  if (pending.fault == Fault::kCorruptAtRest) flip(place.bytes);
+}
+
+// To an extent other than the one that was meant.
+void SimFlash::misdirect(const Stored& place, std::span<const std::byte> bytes) {
+  Stored& other = extents_[rng_.below(extents_.size())];
+  if (&other == &place || !other.idle()) return;  // nowhere, then
+  other.bytes.assign(bytes.begin(), bytes.end());
+  other.damage = Fault::kMisdirectedWrite;
+}
+
+// Whether a transfer is done by now; of those of which a half is, the other one begins.
+bool SimFlash::due() {
+  while (!pending_.empty() && pending_.next_ns() <= clock_.now_ns()) {
+    if (pending_.next().rest_ns == 0) return true;
+    const std::uint64_t half_ns = pending_.next_ns();
+    Pending half = pending_.take();
+    finish_half(stored(half.request), half);
+    const std::uint64_t due_ns = half_ns + std::exchange(half.rest_ns, 0);
+    pending_.add(due_ns, std::move(half));
+  }
+  return false;
 }
 
 std::size_t SimFlash::poll(std::span<RawCompletion> completions) {
   std::size_t found = 0;
-  while (found < completions.size() && !pending_.empty() && pending_.next_ns() <= clock_.now_ns()) {
+  while (found < completions.size() && due()) {
     const Pending pending = pending_.take();
     Stored& place = stored(pending.request);
     if (pending.request.write) {
@@ -173,12 +254,13 @@ std::size_t SimFlash::poll(std::span<RawCompletion> completions) {
 }
 
 void SimFlash::wait(std::chrono::nanoseconds) {
-  if (!pending_.empty()) clock_.advance_to(pending_.next_ns());
+  while (!pending_.empty() && !due()) clock_.advance_to(pending_.next_ns());
 }
 
 Status SimFlash::reserve(std::uint64_t bytes) {
   const std::uint64_t count = bytes / config_.block_bytes;
   const bool refused = count > plan_.extents_available;
+  counters_.full += refused ? 1 : 0;
   log_.note(EventLog::Kind::kReserve, count, refused);
   if (refused) return Status::kNoSpace;
   if (count > extents_.size()) extents_.resize(count);

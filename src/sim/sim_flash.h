@@ -2,6 +2,9 @@
 // latency with some jitter, so requests overtake each other as they do on a real device; wait() jumps to the next one
 // that is due. The faults of a FaultPlan are drawn when a request is submitted and happen when it completes.
 //
+// What is wrong with an extent is known: damage() names the fault that took its content away. Bits rot, and writes go
+// astray, only where no transfer is under way: those have an order then.
+//
 // What a real device may do with a buffer, this one does: a read fills it with noise long before it is done, a failed
 // write leaves noise on the device, and a buffer that changes while it is being written ends the run. One thread.
 #pragma once
@@ -9,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -35,6 +39,9 @@ class SimFlash final : public RawFlash {
   };
   struct Counters {
     std::uint64_t reads = 0, writes = 0, errors = 0, corruptions = 0;
+    std::uint64_t stalled_ns = 0;  // that the device stood still
+    std::uint64_t full = 0;        // reserve() refused
+    FaultCounts injected;
   };
 
   SimFlash(const Config& config, const FaultPlan& plan, NthFault& nth, SimMemory& memory, VirtualClock& clock,
@@ -53,35 +60,49 @@ class SimFlash final : public RawFlash {
   // What is in a file of the program's, for ever: noise that follows from its number.
   static void fill_from_file(const FilePlace& place, std::span<std::byte> bytes);
 
-  // Whether this extent cannot be read back, because the plan said so.
-  bool damaged(std::uint32_t extent) const;
-  bool damaged(const FilePlace& place) const;
+  // What keeps this extent from being read back; none if nothing does.
+  std::optional<Fault> damage(std::uint32_t extent) const;
+  std::optional<Fault> damage(const FilePlace& place) const;
+  // The faults to come are drawn from this: what a fuzzer's operation does then depends on itself, and less on those
+  // before it.
+  void reseed(std::uint64_t seed) { rng_ = Rng(seed); }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(pending_.size()); }
   const Counters& counters() const { return counters_; }
 
  private:
   struct Stored {
     std::vector<std::byte> bytes;
+    std::vector<std::byte> before;  // what was there until the last write
     bool written = false;
-    bool unreadable = false;     // for ever
-    bool unwritable = false;     // for ever
-    bool corrupt = false;        // at rest
+    bool unreadable = false;  // for ever
+    bool unwritable = false;  // for ever
+    std::optional<Fault> damage;
     std::uint32_t failures = 0;  // passing ones, in a row
     std::uint32_t readers = 0;   // in flight
     bool writer = false;
+
+    bool idle() const { return readers == 0 && !writer; }
   };
   struct Pending {
     RawRequest request;
     Status status = Status::kOk;
-    bool corrupt = false;
+    std::optional<Fault> fault;   // what else goes wrong
+    std::uint64_t rest_ns = 0;    // short: how long the second half takes
     std::vector<std::byte> copy;  // write: the bytes at submission
   };
 
   Stored& stored(const RawRequest& request);
+  bool fires(Fault fault);
   void draw_read(Stored& place, Pending& pending);
   void draw_write(Stored& place, Pending& pending);
+  std::uint64_t draw_due(Pending& pending);
+  void rot();
+  bool due();
+  void finish_half(Stored& place, const Pending& pending);
   void finish_read(Stored& place, const Pending& pending);
   void finish_write(Stored& place, const Pending& pending);
+  void misdirect(const Stored& place, std::span<const std::byte> bytes);
+  void flip(std::span<std::byte> bytes);
   void scribble(std::span<std::byte> bytes);
 
   Config config_;

@@ -32,10 +32,12 @@ Status SimMemory::create(FrameIndex frame) {
   Frame& record = frames_.at(frame.value());
   EBB_CHECK(!record.exists);
   EBB_CHECK_LT(created_, frames_limit_);
-  const bool refused = nth_.fires() || created_ >= plan_.frames_available || plan_.create_error.fires(rng_);
+  const bool few = created_ >= plan_.frames_available;
+  const bool refused = nth_.fires() || few || plan_[Fault::kCreateError].fires(rng_);
   log_.note(EventLog::Kind::kCreate, frame.value(), refused);
   refusing_ = refused;
   if (refused) {
+    ++(few ? counters_.frames_short : counters_.injected[Fault::kCreateError]);
     // The pool goes on with what it has, or the least that it needs, until it is told a limit again.
     if (created_ > 0) frames_limit_ = std::max(created_, std::min(frames_limit_, kFramesMin));
     return Status::kNoMemory;
@@ -81,7 +83,9 @@ Status SimMemory::detach(BlockIndex index, FrameIndex frame) {
   EBB_CHECK(record.exists);
   EBB_CHECK_EQ(block.frame, frame);
   EBB_CHECK_EQ(record.block, index);
-  const bool busy = block.pinned || plan_.busy.fires(rng_);
+  const bool by_chance = plan_[Fault::kBusy].fires(rng_);
+  const bool busy = block.pinned || by_chance;
+  counters_.injected[Fault::kBusy] += by_chance ? 1 : 0;
   log_.note(EventLog::Kind::kDetach, index.value(), frame.value(), busy);
   if (busy) {
     ++counters_.busy;

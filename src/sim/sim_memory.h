@@ -29,6 +29,8 @@ class SimMemory final : public BackingMemory {
   };
   struct Counters {
     std::uint64_t created = 0, destroyed = 0, attached = 0, detached = 0, busy = 0, woken = 0, failed = 0;
+    std::uint64_t frames_short = 0;  // creations refused because the system has no more
+    FaultCounts injected;
   };
 
   SimMemory(const Config& config, const FaultPlan& plan, NthFault& nth, EventLog& log);
@@ -63,6 +65,9 @@ class SimMemory final : public BackingMemory {
   // The device's side: a frame at home belongs to a transfer and stays where it is.
   void begin_transfer(std::span<const std::byte> bytes);
   void end_transfer(std::span<const std::byte> bytes);
+
+  // As SimFlash::reseed().
+  void reseed(std::uint64_t seed) { rng_ = Rng(seed); }
 
   // The budget as the core should see it: creating a frame beyond it is a bug.
   void set_frames_limit(std::uint32_t limit) { frames_limit_ = limit; }

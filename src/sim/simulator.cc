@@ -1,4 +1,4 @@
-// See simulator.h.
+// SimDriver: the mover's part, and what is checked. What the program calls is in simulator_calls.cc.
 #include "sim/simulator.h"
 
 #include <algorithm>
@@ -12,10 +12,7 @@ namespace {
 
 constexpr std::uint64_t kFixedBytes = 256 * 1024;  // what the core sets aside of any budget
 constexpr std::size_t kBatch = 2;                  // as the runtime's mover
-// Longer than any wait that ends: every request has at most three tries, and there are never more than some hundreds.
-constexpr std::uint32_t kTurnsMax = 20'000;
-// A fault is given up on when it has starved for so many turns; what is busy by chance is free long before.
-constexpr std::uint32_t kStarvedTurnsMax = 64;
+constexpr std::uint32_t kStarvedTurnsCertain = 3;  // without chance one turn is as the other
 
 std::unique_ptr<Policy> policy_named(std::string_view name) {
   std::unique_ptr<Policy> policy = make_any_policy(name);
@@ -28,6 +25,7 @@ Core::Config core_config(const SimDriver::Config& config) {
           .budget_bytes = kFixedBytes + config.frames * config.block_bytes,
           .blocks = config.blocks,
           .extents = config.extents,
+          .frames_ahead = config.frames_ahead,
           .queue_depth = config.depth,
           .host_extents = config.host_extents};
 }
@@ -65,6 +63,12 @@ bool SimDriver::idle() const {
   return core_.engine().in_flight() == 0 && !core_.engine().has_requests() && core_.budget().extents_wanted() == 0;
 }
 
+void SimDriver::reseed(std::uint64_t seed) {
+  Rng rng(seed);
+  memory_.reseed(rng.next());
+  device_->reseed(rng.next());
+}
+
 bool SimDriver::turn() {
   ++counters_.turns;
   bool worked = core_.budget().extents_wanted() > 0;
@@ -95,27 +99,16 @@ void SimDriver::complete(const FlashCompletion& completion) {
   if (core_.engine().counters().lost == lost) return;
   ++counters_.lost;
   EBB_CHECK(request.kind == FlashRequest::Kind::kRead);
-  EBB_CHECK(request.place.valid() ? device_->damaged(request.place) : device_->damaged(request.extent.value()));
+  const std::optional<Fault> cause =
+      request.place.valid() ? device_->damage(request.place) : device_->damage(request.extent.value());
+  EBB_CHECK(cause.has_value());
+  ++counters_.lost_by[*cause];
 }
 
 void SimDriver::grow() {
   const std::uint32_t wanted = core_.budget().extents_wanted();
   const bool made = flash_.reserve(host_extents_ + wanted) == Status::kOk;
   core_.budget().set_extents(made ? wanted : core_.extents().capacity(), made);
-  update_limit();
-  pump();
-}
-
-void SimDriver::set_small_bytes(std::uint64_t bytes) {
-  small_bytes_ = bytes;
-  core_.budget().set_small_bytes(bytes, bytes);
-  update_limit();
-  pump();
-}
-
-void SimDriver::set_budget(std::uint64_t bytes) {
-  budget_bytes_ = std::min(std::max(bytes, core_.budget().least_bytes()), core_.budget().most_bytes());
-  core_.budget().set_bytes(budget_bytes_);
   update_limit();
   pump();
 }
@@ -136,187 +129,6 @@ void SimDriver::pump() {
   core_.pump();
 }
 
-void SimDriver::keep(std::uint64_t offset) {
-  core_.allocations().died(offset);
-  kept_.push_back(offset);
-  core_.engine().set_spare(true);
-}
-
-bool SimDriver::take_kept(std::uint64_t bytes, std::uint64_t& offset) {
-  const std::uint64_t size = Heap::round_up(bytes);
-  const auto found = std::find_if(kept_.rbegin(), kept_.rend(),
-                                  [&](std::uint64_t other) { return core_.allocations().bytes_of(other) == size; });
-  if (found == kept_.rend()) return false;
-  offset = *found;
-  kept_.erase(std::next(found).base());
-  core_.allocations().born(offset);
-  ++counters_.kept_taken;
-  pump();
-  return true;
-}
-
-// As a runtime does it: frames at once, on any thread; addresses when the program calls.
-void SimDriver::release_kept() {
-  for (const std::uint64_t offset : kept_) {
-    core_.allocations().release(offset);
-    released_.push_back(offset);
-    ++counters_.kept_released;
-  }
-  kept_.clear();
-  core_.engine().set_spare(false);
-}
-
-void SimDriver::bury_released() {
-  for (const std::uint64_t offset : released_) static_cast<void>(core_.allocations().bury(offset));
-  released_.clear();
-}
-
-void SimDriver::give_up_kept() {
-  release_kept();
-  bury_released();
-  if (!core_.engine().idle()) pump();
-}
-
-Status SimDriver::allocate(std::uint64_t bytes, std::uint64_t& offset) {
-  bury_released();
-  Status status = core_.allocations().allocate(bytes, offset);
-  if (status != Status::kOk && !kept_.empty()) {
-    give_up_kept();
-    status = core_.allocations().allocate(bytes, offset);
-  }
-  update_limit();
-  if (status != Status::kOk) return status;
-  pump();
-  const Core::Range range{offset, bytes, 0, false};
-  for (std::uint32_t turns = 0; core_.launches().pending({&range, 1}); ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
-    EBB_CHECK(turn());
-  }
-  return status;
-}
-
-void SimDriver::deallocate(std::uint64_t offset) {
-  core_.allocations().deallocate(offset);
-  // Whoever waited for a transfer that has just been called off must not be forgotten.
-  if (!core_.engine().idle()) pump();
-}
-
-Status SimDriver::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset) {
-  give_up_kept();
-  const Status status = core_.adopted().reserve(count, blocks, offset);
-  update_limit();
-  return status;
-}
-
-Status SimDriver::map(const FilePlace& place, std::uint64_t bytes, std::uint64_t& first) {
-  give_up_kept();
-  const Status status = core_.files().map(place.file, place.offset, bytes, first);
-  update_limit();
-  return status;
-}
-
-void SimDriver::unmap(BlockRange blocks) {
-  core_.files().unmap(blocks);
-  while (core_.take_unused_file() != FilePlace::kNoFile) {
-  }
-  if (!core_.engine().idle()) pump();
-}
-
-bool SimDriver::renew(BlockIndex block) {
-  const bool done = core_.files().renew(block);
-  if (!core_.engine().idle()) pump();
-  return done;
-}
-
-bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {
-  for (std::uint32_t stuck = 0; !core_.adopted().adopt(block);) {
-    pump();
-    stuck = turn() ? 0 : stuck + 1;
-    if (stuck > kStarvedTurnsMax) return false;
-  }
-  memory_.adopt(core_.table()[block].frame, block, content);
-  return true;
-}
-
-bool SimDriver::release(BlockIndex index, std::span<std::byte> content) {
-  const Block& block = core_.table()[index];
-  for (std::uint32_t turns = 0, stuck = 0; block.state != BlockState::kResident; ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
-    if (block.state == BlockState::kLost || block.state == BlockState::kUntouched) return false;
-    core_.adopted().want(index);
-    pump();
-    if (block.state == BlockState::kResident) break;
-    stuck = turn() ? 0 : stuck + 1;
-    if (stuck > kStarvedTurnsMax) return false;
-  }
-  memory_.disown(index, content);
-  core_.engine().disown(index);
-  return true;
-}
-
-void SimDriver::abandon(BlockIndex index) {
-  for (std::uint32_t turns = 0;; ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
-    if (memory_.present(index)) memory_.unmap(index);
-    if (core_.engine().abandon(index)) return pump();
-    turn();
-  }
-}
-
-std::uint64_t SimDriver::announce(std::uint64_t op, std::span<const Core::Range> ranges) {
-  const std::uint64_t ticket = core_.launches().announce(op, ranges);
-  pump();
-  for (std::uint32_t turns = 0; core_.launches().waits(ticket, ranges); ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
-    EBB_CHECK(turn());
-  }
-  return ticket;
-}
-
-SimDriver::Touch SimDriver::touch(BlockIndex block) {
-  for (std::uint32_t faults = 0; !memory_.present(block); ++faults) {
-    EBB_CHECK_LT(faults, kTurnsMax);
-    touch_elsewhere(block);
-    for (std::uint32_t turns = 0; memory_.awaited(block); ++turns) {
-      EBB_CHECK_LT(turns, kTurnsMax);
-      EBB_CHECK(turn());
-    }
-    if (!memory_.failed(block)) {
-      // It may have left again before the program could look: while a program tries again, the mover goes on.
-      if (!memory_.present(block)) turn();
-      continue;
-    }
-    return core_.table()[block].state == BlockState::kLost ? Touch::kLost : Touch::kStarved;
-  }
-  return Touch::kPresent;
-}
-
-void SimDriver::touch_elsewhere(BlockIndex block) {
-  // The port lets a block fail until it is attached again; a program that went on after that asks once more here.
-  counters_.stale_failures += memory_.failed(block) && core_.table()[block].state != BlockState::kLost ? 1 : 0;
-  ++counters_.faults;
-  memory_.await(block);
-  core_.fault(block);
-  pump();
-}
-
-bool SimDriver::flush() {
-  std::vector<BlockIndex> stay;
-  core_.engine().freeze(stay);
-  pump();
-  for (std::uint32_t turns = 0; core_.engine().owed() > 0; ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
-    turn();
-  }
-  bool complete = stay.empty();
-  for (const Engine::Written& written : core_.engine().written()) {
-    complete = complete && written.extent.valid();
-    if (written.extent.valid()) core_.release_snapshot({&written.extent, 1});
-  }
-  core_.engine().forget_written();
-  return complete;
-}
-
 void SimDriver::settle() {
   for (std::uint32_t turns = 0; !idle() || core_.engine().starved().valid(); ++turns) {
     EBB_CHECK_LT(turns, kTurnsMax);
@@ -332,7 +144,8 @@ void SimDriver::serve_starved() {
     starved_turns_ = 0;
     return;
   }
-  if (++starved_turns_ < kStarvedTurnsMax) return;
+  const bool chance = faults_[Fault::kBusy].numerator + faults_[Fault::kCreateError].numerator > 0;
+  if (++starved_turns_ < (chance ? kStarvedTurnsMax : kStarvedTurnsCertain)) return;
   starved_turns_ = 0;
   check_starved();
   if (memory_.pinned() > 0) {

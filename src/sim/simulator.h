@@ -32,6 +32,7 @@ class SimDriver {
     std::uint32_t extents = 64;
     std::uint32_t host_extents = 0;  // host memory is the first part of the simulated device
     std::uint32_t depth = 32;
+    std::uint32_t frames_ahead = 0;
     std::uint64_t seed = 1;
     std::string_view policy = "window";
     FaultPlan faults;
@@ -45,6 +46,7 @@ class SimDriver {
   struct Counters {
     std::uint64_t turns = 0, faults = 0, starved = 0, lost = 0, stale_failures = 0;
     std::uint64_t kept_taken = 0, kept_released = 0;
+    FaultCounts lost_by;  // blocks, by the fault that took their content
   };
 
   explicit SimDriver(const Config& config);
@@ -82,6 +84,8 @@ class SimDriver {
   // A file of the program's, as MappedFiles has it.
   Status map(const FilePlace& place, std::uint64_t bytes, std::uint64_t& first);
   void unmap(BlockRange blocks);
+  // A frame that nobody needs yet, if the core would like one: made while so many turns pass.
+  void make_frame_ahead(std::uint32_t turns);
   // False: not at this moment.
   bool renew(BlockIndex block);
   // The program touches a block: what comes of it.
@@ -90,6 +94,9 @@ class SimDriver {
   void touch_elsewhere(BlockIndex block);
   // Writes everything to flash, as before a fork; false if some of it cannot be written.
   bool flush();
+
+  // Faults to come are drawn anew.
+  void reseed(std::uint64_t seed);
 
   // One turn of the mover's loop; false when there was nothing to do.
   bool turn();
@@ -101,6 +108,11 @@ class SimDriver {
   void validate();
 
  private:
+  // Longer than any wait that ends: every request has at most three tries, and there are never more than some hundreds.
+  static constexpr std::uint32_t kTurnsMax = 20'000;
+  // A fault is given up on when it has starved for so many turns; what is busy by chance is free long before.
+  static constexpr std::uint32_t kStarvedTurnsMax = 64;
+
   static SimMemory::Config memory_config(const Config& config, std::uint64_t seed);
   std::unique_ptr<SimFlash> make_device(const Config& config, std::uint64_t seed);
   void release_kept();

@@ -1,5 +1,5 @@
-// core_fuzz: random programs over the core in the simulated world. Every run has a machine of its own size, a policy
-// and faults drawn from its seed, and is done twice: both times the same must happen at every port.
+// core_fuzz: the fuzzer of src/sim/fuzz within one process, for ctest and for sanitizers; `ebb fuzz` is the one that
+// goes on after a failure and makes it short. Every run is done twice: both times the same must happen at every port.
 //
 //   core_fuzz --seed 1 --runs 200             # seeds 1 to 200; on a failure the seed is in the output
 //   core_fuzz --seed 17 --runs 1 --steps 400  # one of them again
@@ -12,12 +12,15 @@
 #include <optional>
 #include <string>
 
-#include "core_fuzz_program.h"
 #include "ebb/status.h"
 #include "rivals/policies.h"
+#include "sim/fuzz/fuzz_draw.h"
+#include "sim/fuzz/fuzz_run.h"
 
 namespace ebb {
 namespace {
+
+constexpr std::uint32_t kSteps = 200;
 
 struct Arguments {
   std::uint64_t seed = 1;
@@ -35,8 +38,8 @@ std::string g_machine;
 // A failed check aborts: say how to have it again. Neither printf nor the history is made for signal handlers, but the
 // process ends here anyway, and it is alone.
 void on_abort(int) {
-  std::fprintf(stderr, "core_fuzz: seed %" PRIu64 " failed, %s; its last operations:\n", g_seed, g_machine.c_str());
-  g_history.print();
+  std::fprintf(stderr, "core_fuzz: seed %" PRIu64 " failed, of %sits last operations:\n", g_seed, g_machine.c_str());
+  g_history.for_each([](std::size_t i, const char* line) { std::fprintf(stderr, "  %zu: %s\n", i, line); });
   std::fprintf(stderr, "core_fuzz: again with --seed %" PRIu64 " --runs 1 and the other options as they were\n",
                g_seed);
   std::signal(SIGABRT, SIG_DFL);
@@ -88,153 +91,69 @@ Arguments parse(int argc, char** argv) {
     arguments.seed = arguments.scenario->seed;
     arguments.runs = arguments.scenario->runs;
   }
+  const bool one = arguments.scenario && !arguments.scenario->operations.empty();  // which is all that it has
+
   arguments.seed = seed.value_or(arguments.seed);
-  arguments.runs = runs.value_or(arguments.runs);
+  arguments.runs = one ? 1 : runs.value_or(arguments.runs);
   return arguments;
 }
 
-// In two stages, so that runs differ in kind and not only in degree: whether a fault exists, then how often it happens.
-Ratio maybe(Rng& rng, std::uint32_t most_often) {
-  if (!rng.chance(1, 4)) return {};
-  return {1, static_cast<std::uint32_t>(most_often * rng.between(1, 8))};
-}
-
-FaultPlan random_faults(Rng& rng, const Scenario& scenario) {
-  FaultPlan plan;
-  if (rng.chance(1, 3)) return plan;
-  plan.read_error = maybe(rng, 8);
-  plan.read_error_forever = maybe(rng, 64);
-  plan.write_error = maybe(rng, 6);
-  plan.write_error_forever = maybe(rng, 32);
-  plan.corrupt_read = maybe(rng, 8);
-  plan.corrupt_at_rest = maybe(rng, 64);
-  plan.no_space = maybe(rng, 8);
-  plan.busy = maybe(rng, 3);
-  plan.create_error = maybe(rng, 4);
-  if (rng.chance(1, 4)) plan.extents_available = static_cast<std::uint32_t>(rng.below(scenario.extents + 1));
-  if (rng.chance(1, 8))
-    plan.frames_available = static_cast<std::uint32_t>(rng.between(Core::kFramesMin, scenario.frames));
-  return plan;
-}
-
 Scenario scenario_of(const Arguments& arguments, std::uint64_t seed) {
-  if (arguments.scenario) {
-    Scenario scenario = *arguments.scenario;
-    scenario.steps = arguments.steps.value_or(scenario.steps);
+  if (!arguments.scenario) {
+    Scenario scenario = draw_scenario(seed, arguments.steps.value_or(kSteps));
     scenario.policy = arguments.policy.value_or(scenario.policy);
     return scenario;
   }
-  static constexpr std::array<const char*, 3> kPolicies{"on_demand", "window", "foresight"};
-  Rng rng(seed ^ 0x5ce7a110u);
-  Scenario scenario;
-  scenario.steps = arguments.steps.value_or(200);
-  scenario.frames = static_cast<std::uint32_t>(rng.chance(1, 3) ? 8 : rng.between(8, 64));
-  scenario.extents = static_cast<std::uint32_t>(rng.chance(1, 5) ? rng.below(9) : rng.between(16, 160));
-  scenario.policy = arguments.policy.value_or(kPolicies[rng.below(kPolicies.size())]);
-  if (make_any_policy(scenario.policy) == nullptr) scenario.policy = "window";
-  scenario.pinned_percent = rng.chance(1, 4) ? static_cast<std::uint32_t>(rng.between(1, 20)) : 0;
-  scenario.faults = random_faults(rng, scenario);
-  // Host memory does not fail, so it is there only where nothing does.
-  if (scenario.faults == FaultPlan() && rng.chance(1, 2)) {
-    scenario.host_extents = static_cast<std::uint32_t>(rng.between(1, 64));
-  }
-  scenario.steady = scenario.faults == FaultPlan() && rng.chance(1, 2);
+  Scenario scenario = *arguments.scenario;
+  scenario.policy = arguments.policy.value_or(scenario.policy);
+  if (!scenario.operations.empty()) return scenario;
+  scenario.seed = seed;
+  scenario.steps = arguments.steps.value_or(scenario.steps);
+  draw_operations(scenario);
   return scenario;
 }
 
-struct Outcome {
-  std::uint64_t hash = 0;
-  SimDriver::Counters driver;
-  Engine::Counters engine;
-};
-
-std::string describe(const Scenario& scenario) {
-  std::string text = scenario.policy + ", " + std::to_string(scenario.frames) + " frames, " +
-                     std::to_string(scenario.extents) + " extents, " + std::to_string(scenario.host_extents) +
-                     " in host memory, " + std::to_string(scenario.pinned_percent) + " % pinned" +
-                     (scenario.steady ? ", steady" : "");
-  const FaultPlan& faults = scenario.faults;
-  const std::array<std::pair<const char*, Ratio>, 9> rates{{{"read_error", faults.read_error},
-                                                            {"read_error_forever", faults.read_error_forever},
-                                                            {"write_error", faults.write_error},
-                                                            {"write_error_forever", faults.write_error_forever},
-                                                            {"corrupt_read", faults.corrupt_read},
-                                                            {"corrupt_at_rest", faults.corrupt_at_rest},
-                                                            {"no_space", faults.no_space},
-                                                            {"busy", faults.busy},
-                                                            {"create_error", faults.create_error}}};
-  for (const auto& [name, rate] : rates) {
-    if (rate.numerator == 0) continue;
-    text += std::string(", ") + name + " " + std::to_string(rate.numerator) + "/" + std::to_string(rate.denominator);
-  }
-  if (faults.extents_available != FaultPlan().extents_available) {
-    text += ", extents_available " + std::to_string(faults.extents_available);
-  }
-  if (faults.frames_available != FaultPlan().frames_available) {
-    text += ", frames_available " + std::to_string(faults.frames_available);
-  }
-  return text;
-}
-
-Outcome run_once(const Scenario& scenario, std::uint64_t seed) {
-  g_history.clear();
-  g_machine = describe(scenario);
-  FuzzProgram program(scenario, seed, g_history);
-  Outcome outcome;
-  outcome.hash = program.run();
-  outcome.driver = program.driver().counters();
-  outcome.engine = program.driver().core().engine().counters();
-  return outcome;
+std::string describe(Scenario scenario) {
+  scenario.operations.clear();
+  return scenario.to_json();
 }
 
 // What the runs reached together: a fault that never happens tests nothing.
-struct Reached {
-  std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0, rescues = 0, io_errors = 0, lost = 0, starved = 0;
-  std::uint64_t kept_taken = 0, kept_released = 0;
-  void add(const Outcome& outcome) {
-    fetched += outcome.engine.fetched;
-    evicted += outcome.engine.evicted;
-    clean += outcome.engine.clean;
-    prefetched += outcome.engine.prefetched;
-    rescues += outcome.engine.rescues;
-    io_errors += outcome.engine.io_errors;
-    lost += outcome.driver.lost;
-    starved += outcome.driver.starved;
-    kept_taken += outcome.driver.kept_taken;
-    kept_released += outcome.driver.kept_released;
+void print_reached(const FuzzOutcome& all) {
+  std::printf("reached: %" PRIu64 " fetched, %" PRIu64 " evicted, %" PRIu64 " clean, %" PRIu64 " prefetched, ",
+              all.engine.fetched, all.engine.evicted, all.engine.clean, all.engine.prefetched);
+  std::printf("%" PRIu64 " rescued, %" PRIu64 " I/O errors, %" PRIu64 " lost, %" PRIu64 " starved; ",
+              all.engine.rescues, all.engine.io_errors, all.driver.lost, all.driver.starved);
+  std::printf("of ranges kept for reuse %" PRIu64 " taken, %" PRIu64 " given up\n", all.driver.kept_taken,
+              all.driver.kept_released);
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    std::printf("%s%s %" PRIu64, i == 0 ? "injected: " : ", ", kFaultNames[i].data(), all.injected[Fault(i)]);
   }
-  void print() const {
-    std::printf("reached: %" PRIu64 " fetched, %" PRIu64 " evicted, %" PRIu64 " clean, %" PRIu64 " prefetched, ",
-                fetched, evicted, clean, prefetched);
-    std::printf("%" PRIu64 " rescued, %" PRIu64 " I/O errors, %" PRIu64 " lost, %" PRIu64 " starved; ", rescues,
-                io_errors, lost, starved);
-    std::printf("of ranges kept for reuse %" PRIu64 " taken, %" PRIu64 " given up\n", kept_taken, kept_released);
-  }
-};
+  std::printf("\n%" PRIu64 " operations\n", all.operations);
+}
 
 int run(const Arguments& arguments) {
   std::signal(SIGABRT, on_abort);
   std::printf("seed %" PRIu64 ", %u runs\n", arguments.seed, arguments.runs);
   std::fflush(stdout);
-  Reached reached;
-  std::uint64_t unseed = 0;
+  FuzzOutcome all;
   for (std::uint32_t i = 0; i < arguments.runs; ++i) {
     g_seed = arguments.seed + i;
     const Scenario scenario = scenario_of(arguments, g_seed);
-    const Outcome outcome = run_once(scenario, g_seed);
-    if (run_once(scenario, g_seed).hash != outcome.hash) {
+    g_machine = describe(scenario);
+    const FuzzOutcome outcome = run_fuzz(scenario, g_history);
+    if (run_fuzz(scenario, g_history).hash != outcome.hash) {
       std::fprintf(stderr, "core_fuzz: seed %" PRIu64 " came to two different ends: the core is not deterministic\n",
                    g_seed);
       return 1;
     }
     if (arguments.verbose) {
-      std::printf("seed %" PRIu64 ", %s: %016" PRIx64 "\n", g_seed, g_machine.c_str(), outcome.hash);
+      std::printf("seed %" PRIu64 ", %016" PRIx64 ": %s", g_seed, outcome.hash, g_machine.c_str());
     }
-    unseed = (unseed ^ outcome.hash) * 0x9e3779b97f4a7c15ull;
-    reached.add(outcome);
+    all.add(outcome);
   }
-  reached.print();
-  std::printf("unseed %016" PRIx64 "\nseed %" PRIu64 ", %u runs\n", unseed, arguments.seed, arguments.runs);
+  print_reached(all);
+  std::printf("unseed %016" PRIx64 "\nseed %" PRIu64 ", %u runs\n", all.hash, arguments.seed, arguments.runs);
   return 0;
 }
 

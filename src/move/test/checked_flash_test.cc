@@ -128,11 +128,11 @@ TEST_F(CheckedFlashTest, ZerosAreNeitherWrittenNorRead) {
 
 TEST_F(CheckedFlashTest, ReportsCorruptionInTransitAndAtRest) {
   const Digest good = write(0, 0).digest;
-  plan_.corrupt_read = {1, 1};
+  plan_[Fault::kCorruptRead] = {1, 1};
   EXPECT_EQ(read(1, 0, good).status, Status::kCorrupt);
   plan_ = FaultPlan();
   EXPECT_EQ(read(1, 0, good).status, Status::kOk);
-  plan_.corrupt_at_rest = {1, 1};
+  plan_[Fault::kCorruptAtRest] = {1, 1};
   const Digest bad = write(0, 1).digest;
   plan_ = FaultPlan();
   EXPECT_EQ(read(1, 1, bad).status, Status::kCorrupt);
@@ -177,10 +177,10 @@ TEST_F(CheckedFlashTest, WhatMayNotBeWrittenLeavesUnseen) {
 
 TEST_F(CheckedFlashTest, PassesErrorsOn) {
   const Digest good = write(0, 0).digest;
-  plan_.read_error = {1, 1};
+  plan_[Fault::kReadError] = {1, 1};
   EXPECT_EQ(read(1, 0, good).status, Status::kIoError);
   plan_ = FaultPlan();
-  plan_.no_space = {1, 1};
+  plan_[Fault::kNoSpace] = {1, 1};
   EXPECT_EQ(write(0, 1).status, Status::kNoSpace);
   plan_ = FaultPlan();
   plan_.extents_available = 4;

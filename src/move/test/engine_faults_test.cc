@@ -197,7 +197,7 @@ TEST_F(EngineFaultsTest, TransfersAllTakenByEvictionsLeaveNoneForTheFetch) {
   // A frame comes free of a dead block while every transfer has just become an eviction.
   make(4, 32, {2, 0, 0});
   fill_first(12);
-  plan_.busy = {1, 2};
+  plan_[Fault::kBusy] = {1, 2};
   for (std::uint32_t round = 0; round < 200; ++round) {
     const std::uint32_t index = round % 12;
     if (round % 5 == 0 && block(index).live > 0) {

@@ -123,31 +123,99 @@ TEST_F(SimTest, LanesBoundTheBandwidth) {
 TEST_F(SimTest, PassingFaultsPassInTime) {
   ASSERT_EQ(flash_.reserve(kBytes), Status::kOk);
   store(ExtentIndex(0), std::byte{1});
-  plan_.read_error = {1, 1};
+  plan_[Fault::kReadError] = {1, 1};
   ASSERT_EQ(memory_.create(FrameIndex(0)), Status::kOk);
   EXPECT_EQ(transfer(false, ExtentIndex(0), FrameIndex(0)), Status::kIoError);
   EXPECT_EQ(transfer(false, ExtentIndex(0), FrameIndex(0)), Status::kIoError);
   EXPECT_EQ(transfer(false, ExtentIndex(0), FrameIndex(0)), Status::kOk);
-  EXPECT_FALSE(flash_.damaged(0));
+  EXPECT_FALSE(flash_.damage(0));
 }
 
 TEST_F(SimTest, DamageStays) {
   ASSERT_EQ(flash_.reserve(2 * kBytes), Status::kOk);
-  plan_.corrupt_at_rest = {1, 1};
+  plan_[Fault::kCorruptAtRest] = {1, 1};
   store(ExtentIndex(0), std::byte{1});
   plan_ = FaultPlan();
   store(ExtentIndex(1), std::byte{1});
-  plan_.read_error_forever = {1, 1};
+  plan_[Fault::kReadErrorForever] = {1, 1};
   ASSERT_EQ(memory_.create(FrameIndex(0)), Status::kOk);
   EXPECT_EQ(transfer(false, ExtentIndex(1), FrameIndex(0)), Status::kIoError);
   plan_ = FaultPlan();
   EXPECT_EQ(transfer(false, ExtentIndex(1), FrameIndex(0)), Status::kIoError);
-  EXPECT_TRUE(flash_.damaged(0));
-  EXPECT_TRUE(flash_.damaged(1));
+  EXPECT_EQ(flash_.damage(0), Fault::kCorruptAtRest);
+  EXPECT_EQ(flash_.damage(1), Fault::kReadErrorForever);
   int flipped = 0;
   EXPECT_EQ(transfer(false, ExtentIndex(0), FrameIndex(0)), Status::kOk);
   for (const std::byte byte : memory_.home(FrameIndex(0))) flipped += byte != std::byte{1} ? 1 : 0;
   EXPECT_EQ(flipped, 1);
+}
+
+// What a write says and what it does.
+TEST_F(SimTest, WritesGoAstray) {
+  ASSERT_EQ(flash_.reserve(2 * kBytes), Status::kOk);
+  store(ExtentIndex(0), std::byte{1});
+  store(ExtentIndex(1), std::byte{2});
+  const auto holds = [&](std::uint32_t extent) {
+    std::vector<std::byte> bytes(kBytes);
+    EXPECT_EQ(flash_.read_now({false, 0, extent * kBytes, bytes}), Status::kOk);
+    return bytes;
+  };
+  plan_[Fault::kLostWrite] = {1, 1};
+  store(ExtentIndex(0), std::byte{3});
+  EXPECT_EQ(holds(0), std::vector(kBytes, std::byte{1}));
+  EXPECT_EQ(flash_.damage(0), Fault::kLostWrite);
+  plan_ = FaultPlan();
+  store(ExtentIndex(0), std::byte{4});
+  EXPECT_FALSE(flash_.damage(0));
+  plan_[Fault::kTornWrite] = {1, 1};
+  store(ExtentIndex(0), std::byte{5});
+  EXPECT_EQ(holds(0).front(), std::byte{5});
+  EXPECT_EQ(holds(0).back(), std::byte{4});
+  plan_ = FaultPlan();
+  plan_[Fault::kMisdirectedWrite] = {1, 1};
+  for (int i = 0; i < 50 && !flash_.damage(1); ++i) store(ExtentIndex(0), std::byte{6});
+  EXPECT_EQ(holds(1), std::vector(kBytes, std::byte{6}));
+  EXPECT_NE(holds(0), std::vector(kBytes, std::byte{6}));
+}
+
+TEST_F(SimTest, BitsRotWhereTheyLie) {
+  ASSERT_EQ(flash_.reserve(2 * kBytes), Status::kOk);
+  store(ExtentIndex(0), std::byte{1});
+  plan_[Fault::kBitRot] = {1, 1};
+  for (int i = 0; i < 50 && !flash_.damage(0); ++i) store(ExtentIndex(1), std::byte{2});
+  EXPECT_EQ(flash_.damage(0), Fault::kBitRot);
+  EXPECT_FALSE(flash_.damage(1)) << "it was being written each time";
+}
+
+TEST_F(SimTest, StaleReadsPass) {
+  ASSERT_EQ(flash_.reserve(kBytes), Status::kOk);
+  store(ExtentIndex(0), std::byte{1});
+  store(ExtentIndex(0), std::byte{2});
+  plan_[Fault::kStaleRead] = {1, 1};
+  ASSERT_EQ(memory_.create(FrameIndex(0)), Status::kOk);
+  for (const std::byte expected : {std::byte{1}, std::byte{1}, std::byte{2}}) {
+    EXPECT_EQ(transfer(false, ExtentIndex(0), FrameIndex(0)), Status::kOk);
+    EXPECT_EQ(memory_.home(FrameIndex(0))[5], expected);
+  }
+}
+
+TEST_F(SimTest, DevicesTakeTheirTime) {
+  ASSERT_EQ(flash_.reserve(kBytes), Status::kOk);
+  store(ExtentIndex(0), std::byte{1});
+  const std::uint64_t usual_ns = clock_.now_ns();
+  ASSERT_EQ(memory_.create(FrameIndex(0)), Status::kOk);
+  const auto takes = [&](Fault fault) {
+    plan_ = FaultPlan();
+    plan_[fault] = {1, 1};
+    const std::uint64_t before_ns = clock_.now_ns();
+    EXPECT_EQ(transfer(false, ExtentIndex(0), FrameIndex(0)), Status::kOk);
+    EXPECT_EQ(memory_.home(FrameIndex(0)).back(), std::byte{1});
+    return clock_.now_ns() - before_ns;
+  };
+  EXPECT_LT(SimFlash::Config().latency_ns * 2, takes(Fault::kSlow));
+  EXPECT_LT(0u, takes(Fault::kShortTransfer));
+  EXPECT_LT(usual_ns, takes(Fault::kStall));
+  EXPECT_LT(0u, flash_.counters().stalled_ns);
 }
 
 TEST_F(SimTest, ReserveIsShort) {
@@ -209,7 +277,7 @@ TEST(Scenario, IsReadFromJson) {
   EXPECT_EQ(scenario.frames, 12u);
   EXPECT_EQ(scenario.steps, Scenario().steps);
   EXPECT_EQ(scenario.policy, "on_demand");
-  EXPECT_EQ(scenario.faults.busy, (Ratio{1, 4}));
+  EXPECT_EQ(scenario.faults[Fault::kBusy], (Ratio{1, 4}));
   EXPECT_EQ(scenario.faults.extents_available, 9u);
 }
 

@@ -1,5 +1,5 @@
-// FuzzHistory: the last operations of a fuzzer's run as text, oldest first, for whoever reads a failure. Static,
-// because it is read from a signal handler.
+// FuzzHistory: the last operations of a fuzzer's run as text, oldest first, for whoever reads a failure. It
+// does not allocate, because it is read from a signal handler.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@ class FuzzHistory {
     va_end(arguments);
   }
   void clear() { count_ = 0; }
-  void print() const {
-    for (std::size_t i = count_ > kKept ? count_ - kKept : 0; i < count_; ++i) {
-      std::fprintf(stderr, "  %zu: %s\n", i, lines_[i % kKept].data());
-    }
+  // Those that are kept, with their numbers, oldest first.
+  template <typename F>
+  void for_each(F&& visit) const {
+    for (std::size_t i = count_ > kKept ? count_ - kKept : 0; i < count_; ++i) visit(i, lines_[i % kKept].data());
   }
 
  private:

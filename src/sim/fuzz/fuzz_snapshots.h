@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core_fuzz_world.h"
+#include "sim/fuzz/fuzz_world.h"
 
 namespace ebb {
 
@@ -104,7 +104,7 @@ class FuzzSnapshots : FuzzPart {
 
   bool damaged(ExtentIndex extent) const {
     const FilePlace place = driver_.core().extents().place_of(extent);
-    return place.valid() ? driver_.device().damaged(place) : driver_.device().damaged(extent.value());
+    return (place.valid() ? driver_.device().damage(place) : driver_.device().damage(extent.value())).has_value();
   }
 
   static constexpr std::size_t kSnapshotsMax = 2;

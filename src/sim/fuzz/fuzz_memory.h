@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "core_fuzz_world.h"
+#include "sim/fuzz/fuzz_world.h"
 
 namespace ebb {
 
@@ -158,7 +158,9 @@ class FuzzMemory : FuzzPart {
     for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
       const std::uint64_t begin = std::max<std::uint64_t>(range.offset, i.value() * kBlockBytes);
       const std::uint64_t end = std::min<std::uint64_t>(range.offset + range.bytes, (i.value() + 1) * kBlockBytes);
-      if (!touch(i)) continue;
+      const SimDriver::Touch touched = touch(i);
+      if (touched == SimDriver::Touch::kStarved && rng_.chance(3, 4)) return;  // a program that fails does no more
+      if (touched != SimDriver::Touch::kPresent) continue;
       const std::span<std::byte> bytes = driver_.memory().bytes(i);
       if (write) model_.write(begin, end - begin, rng_.next(), bytes);
       EBB_CHECK(model_.matches(i, bytes));
@@ -187,6 +189,11 @@ class FuzzMemory : FuzzPart {
     const std::uint64_t bytes = rng_.chance(1, 4) ? most : rng_.below(most + 1);
     history_.add("set_budget(%" PRIu64 ")", bytes);
     driver_.set_budget(bytes);
+  }
+
+  void make_frame() {
+    history_.add("make_frame");
+    driver_.make_frame_ahead(static_cast<std::uint32_t>(rng_.below(4)));
   }
 
   void pin() {
@@ -240,24 +247,24 @@ class FuzzMemory : FuzzPart {
     }
   }
 
-  // Whether the program may go on to look at the block.
-  bool touch(BlockIndex block) {
-    switch (driver_.touch(block)) {
+  SimDriver::Touch touch(BlockIndex block) {
+    const SimDriver::Touch touched = driver_.touch(block);
+    switch (touched) {
       case SimDriver::Touch::kPresent:
         EBB_CHECK(!model_.lost(block) || overwritten_.contains(block));
         model_.find(block);
-        return true;
+        break;
       case SimDriver::Touch::kLost:
         EBB_CHECK(scenario_.faults.may_lose());
         history_.add("  block %u is lost", block.value());
         model_.lose(block);
-        return false;
+        break;
       case SimDriver::Touch::kStarved:
         EBB_CHECK(!scenario_.steady);
         history_.add("  block %u starves", block.value());
-        return false;
+        break;
     }
-    return false;
+    return touched;
   }
 
   const bool keeps_;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core_fuzz_memory.h"
+#include "sim/fuzz/fuzz_memory.h"
 
 namespace ebb {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core_fuzz_history.h"
-#include "core_fuzz_model.h"
+#include "sim/fuzz/fuzz_history.h"
+#include "sim/fuzz/fuzz_model.h"
 #include "sim/scenario.h"
 #include "sim/simulator.h"
 
@@ -28,29 +28,30 @@ struct FuzzQueued {
 struct FuzzWorld {
   static constexpr std::uint64_t kBlockBytes = 4096;
 
-  FuzzWorld(const Scenario& of, std::uint64_t seed, FuzzHistory& told)
+  FuzzWorld(const Scenario& of, FuzzHistory& told)
       : scenario(of),
-        rng(seed),
+        rng(of.seed),
         keeps(rng.chance(1, 2)),
         history(told),
         blocks((of.frames + of.extents + of.host_extents) * 8 / 4 * 4),
-        driver(driver_config(of, seed, blocks)),
+        driver(driver_config(of, blocks)),
         model(blocks, kBlockBytes) {}
 
-  static SimDriver::Config driver_config(const Scenario& scenario, std::uint64_t seed, std::uint32_t blocks) {
+  static SimDriver::Config driver_config(const Scenario& scenario, std::uint32_t blocks) {
     SimDriver::Config config;
     config.block_bytes = kBlockBytes;
     config.frames = scenario.frames;
     config.blocks = blocks;
     config.extents = scenario.extents;
+    config.frames_ahead = scenario.frames;
     config.host_extents = scenario.host_extents;
-    config.seed = seed;
+    config.seed = scenario.seed;
     config.policy = scenario.policy;
     config.faults = scenario.faults;
     return config;
   }
 
-  const Scenario scenario;
+  const Scenario& scenario;
   Rng rng;
   const bool keeps;  // whether freed ranges are sometimes kept for reuse, as by a runtime's cache
   FuzzHistory& history;
