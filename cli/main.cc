@@ -15,6 +15,7 @@
 #include "doctor/doctor_command.h"
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
+#include "fuzz/fuzz_command.h"
 #include "plan/plan_command.h"
 #include "plan/whatif_command.h"
 #include "run/run_command.h"
@@ -35,6 +36,7 @@ struct CommandLine {
   WhatIfArguments whatif;
   CalibrateArguments calibrate;
   SimArguments sim;
+  FuzzArguments fuzz;
 };
 
 // Shows in the first line of the help where the program goes.
@@ -190,6 +192,21 @@ CLI::App* add_trace(CLI::App& app, TraceArguments& trace) {
   return command;
 }
 
+CLI::App* add_fuzz(CLI::App& app, FuzzArguments& fuzz) {
+  CLI::App* command = app.add_subcommand("fuzz", "Look for defects: random programs and faults, in simulation");
+  command->add_option("--seed", fuzz.seed, "The first one; each has a machine, faults and a program [from the time]")
+      ->type_name("N");
+  command->add_option("--minutes", fuzz.minutes, "How long [1, or until --runs are done]")->type_name("M");
+  command->add_option("--runs", fuzz.runs, "How many seeds")->type_name("N");
+  command->add_option("--ops", fuzz.operations, "Operations of a program [300]")->type_name("N");
+  command->add_option("--save", fuzz.save, "Write the short program of a failure to this file")->type_name("FILE");
+  command->add_option("--replay", fuzz.replay, "Instead: the programs of this file, or of those in this directory")
+      ->type_name("PATH");
+  command->add_flag("--json", fuzz.json, "Print one JSON object instead of text");
+  command->footer("Exit code: 1 if something failed, with the line that has it again; Ctrl-C ends with a summary.");
+  return command;
+}
+
 // An empty value is most likely a shell variable that is not set: refuse it rather than take the default.
 void refuse_empty_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
@@ -248,6 +265,7 @@ int dispatch(std::vector<std::string> arguments) {
   CLI::App* plan = add_plan(app, line.plan, line.whatif);
   CLI::App* calibrate = add_calibrate(app, line.calibrate);
   CLI::App* sim = add_sim(app, line.sim);
+  CLI::App* fuzzer = add_fuzz(app, line.fuzz);
 
   std::vector<std::string> tail;
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
@@ -278,6 +296,7 @@ int dispatch(std::vector<std::string> arguments) {
   if (plan->parsed()) return plan_either(line.plan, line.whatif, std::move(tail), marked);
   if (calibrate->parsed()) return calibrate_machine(line.calibrate);
   if (sim->parsed()) return simulate_trace(line.sim);
+  if (fuzzer->parsed()) return fuzz(line.fuzz);
   take_command(*run, std::move(tail), marked, line.run);
   return run_program(line.run);
 }
