@@ -62,7 +62,8 @@ endfunction()
 
 set(folders_of_one_thread base job port space alloc plan rivals trace bound move core sim)
 set(folders_of_threads runtime stream array)
-file(GLOB scenarios CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenario/*.json)
+file(GLOB scenarios CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/scenario/*.json
+     ${CMAKE_SOURCE_DIR}/tests/scenario/found/*.json)
 if(EBB_SANITIZE MATCHES "thread")
   # The core has no threads: the sanitizer would find nothing there, slowly.
   set(folders_of_one_thread)
@@ -74,7 +75,7 @@ endforeach()
 if(TARGET ebb_mirror)
   ebb_folder_tests(mirror mirror)
 endif()
-# Scenarios: workload, faults and limits as data, run by the fuzzer of the core.
+# Scenarios: workload, faults and limits as data, run by the fuzzer of the core; those in found/ have failed once.
 foreach(scenario ${scenarios})
   cmake_path(GET scenario STEM scenario_name)
   add_test(NAME scenario.${scenario_name} COMMAND core_fuzz --scenario ${scenario} --runs ${EBB_SCENARIO_RUNS}

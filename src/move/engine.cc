@@ -315,7 +315,12 @@ bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
     const Victims::Candidate candidate = victims_.least();
     if (!candidate.block.valid()) return false;
     if (urgency != Urgency::kFault && candidate.worth >= worth_below) {
-      if (looked_again) return false;
+      if (looked_again) {
+        // What could not leave may be able to by the next time. Elsewhere a fault comes to it, but not where only the
+        // budget wants room.
+        if (frames_.over()) victims_.begin_again();
+        return false;
+      }
       // Where pinned blocks never leave, nobody can fault for what is wanted: others are looked for before giving up.
       looked_again = true;
       victims_.look_again();

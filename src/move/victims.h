@@ -63,6 +63,11 @@ class Victims {
   // Passes this block over: least() comes to those worth more, and after the last of them to none, once, and to the
   // first again. So blocks that cannot leave never hide those that can.
   void skip();
+  // The next time nothing has been passed over.
+  void begin_again() {
+    skipped_ = {};
+    candidates_.clear();
+  }
   std::uint64_t worth(BlockIndex index) const;
 
  private:
