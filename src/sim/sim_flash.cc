@@ -104,11 +104,9 @@ void SimFlash::submit(const RawRequest& request) {
 
 std::uint64_t SimFlash::draw_due(Pending& pending) {
   if (fires(Fault::kStall)) {
-    const std::uint64_t stall_ns = rng_.between(kStallMin, kStallMax);
-    const std::uint64_t until_ns = clock_.now_ns() + stall_ns;
-    counters_.stalled_ns += stall_ns;
-    read_lane_free_ns_ = std::max(read_lane_free_ns_, until_ns);
-    write_lane_free_ns_ = std::max(write_lane_free_ns_, until_ns);
+    stalled_until_ns_ = std::max(stalled_until_ns_, clock_.now_ns() + rng_.between(kStallMin, kStallMax));
+    read_lane_free_ns_ = std::max(read_lane_free_ns_, stalled_until_ns_);
+    write_lane_free_ns_ = std::max(write_lane_free_ns_, stalled_until_ns_);
   }
   const bool write = pending.request.write;
   std::uint64_t& lane_free_ns = write ? write_lane_free_ns_ : read_lane_free_ns_;

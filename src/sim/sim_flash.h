@@ -39,8 +39,7 @@ class SimFlash final : public RawFlash {
   };
   struct Counters {
     std::uint64_t reads = 0, writes = 0, errors = 0, corruptions = 0;
-    std::uint64_t stalled_ns = 0;  // that the device stood still
-    std::uint64_t full = 0;        // reserve() refused
+    std::uint64_t full = 0;  // reserve() refused
     FaultCounts injected;
   };
 
@@ -66,6 +65,8 @@ class SimFlash final : public RawFlash {
   // The faults to come are drawn from this: what a fuzzer's operation does then depends on itself, and less on those
   // before it.
   void reseed(std::uint64_t seed) { rng_ = Rng(seed); }
+  // Until when it has stood still, or will.
+  std::uint64_t stalled_until_ns() const { return stalled_until_ns_; }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(pending_.size()); }
   const Counters& counters() const { return counters_; }
 
@@ -117,6 +118,7 @@ class SimFlash final : public RawFlash {
   EventQueue<Pending> pending_;
   std::uint64_t read_lane_free_ns_ = 0;
   std::uint64_t write_lane_free_ns_ = 0;
+  std::uint64_t stalled_until_ns_ = 0;
   Counters counters_;
 };
 

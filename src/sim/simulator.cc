@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t kFixedBytes = 256 * 1024;  // what the core sets aside of any budget
 constexpr std::size_t kBatch = 2;                  // as the runtime's mover
+constexpr std::uint32_t kFaultedMax = 4;           // blocks that stay because they have just been waited for
 constexpr std::uint32_t kStarvedTurnsCertain = 3;  // without chance one turn is as the other
 
 std::unique_ptr<Policy> policy_named(std::string_view name) {
@@ -41,6 +42,7 @@ SimDriver::SimDriver(const Config& config)
       core_(core_config(config), memory_, policy_named(config.policy)),
       in_flight_(config.depth),
       budget_bytes_(core_config(config).budget_bytes),
+      extents_(config.extents),
       host_extents_(config.host_extents) {
   if (host_extents_ > 0) EBB_CHECK(flash_.reserve(host_extents_) == Status::kOk);
 }
@@ -107,6 +109,7 @@ void SimDriver::complete(const FlashCompletion& completion) {
 
 void SimDriver::grow() {
   const std::uint32_t wanted = core_.budget().extents_wanted();
+  EBB_CHECK_LE(wanted, extents_);
   const bool made = flash_.reserve(host_extents_ + wanted) == Status::kOk;
   core_.budget().set_extents(made ? wanted : core_.extents().capacity(), made);
   update_limit();
@@ -130,8 +133,8 @@ void SimDriver::pump() {
 }
 
 void SimDriver::settle() {
-  for (std::uint32_t turns = 0; !idle() || core_.engine().starved().valid(); ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
+  for (Patience patience(*this); !idle() || core_.engine().starved().valid();) {
+    patience.spend();
     turn();
   }
   EBB_CHECK(core_.engine().idle());
@@ -187,6 +190,28 @@ void SimDriver::check_starved() const {
   // No frame lies idle.
   if (!over) EBB_CHECK_EQ(memory_.created(), table.count(BlockState::kResident) + table.count(BlockState::kReady));
   if (!memory_.refusing()) EBB_CHECK_LE(memory_.frames_limit(), memory_.created());
+}
+
+void SimDriver::check_within_budget() {
+  if (faults_[Fault::kBusy].numerator > 0) return;  // perhaps everything has been busy by chance
+  // A look at victims stops after some that cannot leave, and the next one goes on behind them.
+  for (std::uint32_t i = 0; i <= core_.table().frames_max() / 8; ++i) {
+    pump();
+    settle();
+  }
+  if (memory_.created() <= memory_.frames_limit()) return;
+  std::uint32_t can = 0;
+  for (std::uint32_t i = 0; i < core_.table().frames_max(); ++i) {
+    const BlockIndex index = core_.table().block_of(FrameIndex(i));
+    can += index.valid() && can_leave(index) ? 1 : 0;
+  }
+  EBB_CHECK_LE(can, kFaultedMax);
+}
+
+void SimDriver::Patience::spend() {
+  EBB_CHECK_LT(++turns_, kTurnsMax);
+  const std::uint64_t answers_ns = std::max(since_ns_, driver_.device_->stalled_until_ns());
+  EBB_CHECK_LE(driver_.clock_.now_ns(), answers_ns + kWaitMaxNs);
 }
 
 void SimDriver::validate() {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -102,14 +103,30 @@ class SimDriver {
   bool turn();
   // Turns until nothing is under way and nobody waits.
   void settle();
+  // After that, where nothing runs or is pinned: what the budget has no room for has left, as far as it can.
+  void check_within_budget();
+  // Whether the core still has files open that nobody has mapped.
+  bool all_files_closed();
   bool idle() const;
 
   // Compares page table and memory, and validates the core.
   void validate();
 
  private:
-  // Longer than any wait that ends: every request has at most three tries, and there are never more than some hundreds.
-  static constexpr std::uint32_t kTurnsMax = 20'000;
+  // Whoever waits, for whatever it is, gets it in so many turns and, once the device answers, in so much time: every
+  // request has at most three tries, and there are never more than some hundreds.
+  class Patience {
+   public:
+    explicit Patience(const SimDriver& driver) : driver_(driver), since_ns_(driver.clock_.now_ns()) {}
+    void spend();  // a turn
+
+   private:
+    static constexpr std::uint32_t kTurnsMax = 20'000;
+    static constexpr std::uint64_t kWaitMaxNs = 60'000'000'000;
+    const SimDriver& driver_;
+    std::uint64_t since_ns_;
+    std::uint32_t turns_ = 0;
+  };
   // A fault is given up on when it has starved for so many turns; what is busy by chance is free long before.
   static constexpr std::uint32_t kStarvedTurnsMax = 64;
 
@@ -123,6 +140,7 @@ class SimDriver {
   void serve_starved();
   bool can_leave(BlockIndex block) const;
   void check_starved() const;
+  void close_files();
 
   Rng seeds_;
   FaultPlan faults_;
@@ -136,8 +154,10 @@ class SimDriver {
   std::vector<FlashRequest> in_flight_;  // by token
   std::vector<std::uint64_t> kept_;      // offsets of ranges kept for reuse
   std::vector<std::uint64_t> released_;  // of those that are so no longer
+  std::set<std::int32_t> files_;         // that the core keeps open
   std::uint64_t small_bytes_ = 0;
   std::uint64_t budget_bytes_;
+  std::uint32_t extents_;
   std::uint32_t host_extents_;
   std::uint32_t starved_turns_ = 0;
   Counters counters_;

@@ -73,8 +73,8 @@ Status SimDriver::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   if (status != Status::kOk) return status;
   pump();
   const Core::Range range{offset, bytes, 0, false};
-  for (std::uint32_t turns = 0; core_.launches().pending({&range, 1}); ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
+  for (Patience patience(*this); core_.launches().pending({&range, 1});) {
+    patience.spend();
     EBB_CHECK(turn());
   }
   return status;
@@ -96,15 +96,26 @@ Status SimDriver::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t
 Status SimDriver::map(const FilePlace& place, std::uint64_t bytes, std::uint64_t& first) {
   give_up_kept();
   const Status status = core_.files().map(place.file, place.offset, bytes, first);
+  if (status == Status::kOk) files_.insert(place.file);
   update_limit();
   return status;
 }
 
 void SimDriver::unmap(BlockRange blocks) {
   core_.files().unmap(blocks);
-  while (core_.take_unused_file() != FilePlace::kNoFile) {
-  }
+  close_files();
   if (!core_.engine().idle()) pump();
+}
+
+void SimDriver::close_files() {
+  for (std::int32_t file; (file = core_.take_unused_file()) != FilePlace::kNoFile;) {
+    EBB_CHECK_EQ(files_.erase(file), 1u);
+  }
+}
+
+bool SimDriver::all_files_closed() {
+  close_files();
+  return files_.empty();
 }
 
 bool SimDriver::renew(BlockIndex block) {
@@ -117,7 +128,8 @@ void SimDriver::make_frame_ahead(std::uint32_t turns) {
   const FrameIndex frame = core_.budget().begin_frame_ahead();
   if (!frame.valid()) return;
   const Status status = memory_.create(frame);
-  for (std::uint32_t i = 0; i < turns; ++i) turn();
+  // Refused, it is told so before anybody else asks: this memory counts what it has refused.
+  for (std::uint32_t i = 0; i < turns && status == Status::kOk; ++i) turn();
   core_.budget().end_frame_ahead(frame, status);
   update_limit();
   pump();
@@ -135,8 +147,9 @@ bool SimDriver::adopt(BlockIndex block, std::span<const std::byte> content) {
 
 bool SimDriver::release(BlockIndex index, std::span<std::byte> content) {
   const Block& block = core_.table()[index];
-  for (std::uint32_t turns = 0, stuck = 0; block.state != BlockState::kResident; ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
+  Patience patience(*this);
+  for (std::uint32_t stuck = 0; block.state != BlockState::kResident;) {
+    patience.spend();
     if (block.state == BlockState::kLost || block.state == BlockState::kUntouched) return false;
     core_.adopted().want(index);
     pump();
@@ -150,8 +163,8 @@ bool SimDriver::release(BlockIndex index, std::span<std::byte> content) {
 }
 
 void SimDriver::abandon(BlockIndex index) {
-  for (std::uint32_t turns = 0;; ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
+  for (Patience patience(*this);;) {
+    patience.spend();
     if (memory_.present(index)) memory_.unmap(index);
     if (core_.engine().abandon(index)) return pump();
     turn();
@@ -161,19 +174,19 @@ void SimDriver::abandon(BlockIndex index) {
 std::uint64_t SimDriver::announce(std::uint64_t op, std::span<const Core::Range> ranges) {
   const std::uint64_t ticket = core_.launches().announce(op, ranges);
   pump();
-  for (std::uint32_t turns = 0; core_.launches().waits(ticket, ranges); ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
+  for (Patience patience(*this); core_.launches().waits(ticket, ranges);) {
+    patience.spend();
     EBB_CHECK(turn());
   }
   return ticket;
 }
 
 SimDriver::Touch SimDriver::touch(BlockIndex block) {
-  for (std::uint32_t faults = 0; !memory_.present(block); ++faults) {
-    EBB_CHECK_LT(faults, kTurnsMax);
+  for (Patience patience(*this); !memory_.present(block);) {
+    patience.spend();
     touch_elsewhere(block);
-    for (std::uint32_t turns = 0; memory_.awaited(block); ++turns) {
-      EBB_CHECK_LT(turns, kTurnsMax);
+    while (memory_.awaited(block)) {
+      patience.spend();
       EBB_CHECK(turn());
     }
     if (!memory_.failed(block)) {
@@ -199,8 +212,8 @@ bool SimDriver::flush() {
   std::vector<BlockIndex> stay;
   core_.engine().freeze(stay);
   pump();
-  for (std::uint32_t turns = 0; core_.engine().owed() > 0; ++turns) {
-    EBB_CHECK_LT(turns, kTurnsMax);
+  for (Patience patience(*this); core_.engine().owed() > 0;) {
+    patience.spend();
     turn();
   }
   bool complete = stay.empty();

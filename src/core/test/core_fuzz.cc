@@ -4,6 +4,8 @@
 //   core_fuzz --seed 1 --runs 200             # seeds 1 to 200; on a failure the seed is in the output
 //   core_fuzz --seed 17 --runs 1 --steps 400  # one of them again
 //   core_fuzz --scenario tests/scenario/corruption.json
+#include <unistd.h>
+
 #include <cinttypes>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +23,7 @@ namespace ebb {
 namespace {
 
 constexpr std::uint32_t kSteps = 200;
+constexpr unsigned kHangsS = 60;  // one run takes milliseconds, some seconds under a sanitizer
 
 struct Arguments {
   std::uint64_t seed = 1;
@@ -43,6 +46,11 @@ void on_abort(int) {
   std::fprintf(stderr, "core_fuzz: again with --seed %" PRIu64 " --runs 1 and the other options as they were\n",
                g_seed);
   std::signal(SIGABRT, SIG_DFL);
+}
+
+void on_alarm(int) {
+  std::fprintf(stderr, "core_fuzz: seed %" PRIu64 " hangs\n", g_seed);
+  std::abort();
 }
 
 [[noreturn]] void usage(const char* why, const char* what) {
@@ -134,11 +142,13 @@ void print_reached(const FuzzOutcome& all) {
 
 int run(const Arguments& arguments) {
   std::signal(SIGABRT, on_abort);
+  std::signal(SIGALRM, on_alarm);
   std::printf("seed %" PRIu64 ", %u runs\n", arguments.seed, arguments.runs);
   std::fflush(stdout);
   FuzzOutcome all;
   for (std::uint32_t i = 0; i < arguments.runs; ++i) {
     g_seed = arguments.seed + i;
+    ::alarm(kHangsS);
     const Scenario scenario = scenario_of(arguments, g_seed);
     g_machine = describe(scenario);
     const FuzzOutcome outcome = run_fuzz(scenario, g_history);

@@ -65,6 +65,7 @@ class FuzzProgram : FuzzWorld, FuzzPart {
   void settle() {
     history_.add("settle");
     driver_.settle();
+    if (!launches_.running() && driver_.memory().pinned() == 0) driver_.check_within_budget();
   }
 
   // Everything is read once more and given back: nothing may be left over.
@@ -90,6 +91,7 @@ class FuzzProgram : FuzzWorld, FuzzPart {
     const PageTable& table = driver_.core().table();
     EBB_CHECK_EQ(driver_.core().extents().used(), 0u);
     EBB_CHECK_EQ(driver_.core().extents().files().used(), 0u);
+    EBB_CHECK(driver_.all_files_closed());
     EBB_CHECK_EQ(table.count(BlockState::kResident), driver_.core().engine().dead_resident());
     EBB_CHECK_EQ(table.count(BlockState::kResident) + table.count(BlockState::kUntouched), table.size());
     EBB_CHECK_EQ(driver_.device().in_flight(), 0u);
