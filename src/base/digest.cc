@@ -7,14 +7,17 @@
 #include <atomic>
 
 namespace ebb {
-namespace {
+namespace internal {
 
-Digest digest_portable(std::span<const std::byte> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+Digest digest_portable(std::span<const std::byte> bytes, std::uint64_t seed) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
   return {hash.low64, hash.high64};
 }
 
-using Function = Digest (*)(std::span<const std::byte>);
+}  // namespace internal
+namespace {
+
+using Function = Digest (*)(std::span<const std::byte>, std::uint64_t);
 
 Function choose() {
 #if defined(__x86_64__)
@@ -22,10 +25,11 @@ Function choose() {
   if (__builtin_cpu_supports("avx512f")) return internal::digest_avx512;
   if (__builtin_cpu_supports("avx2")) return internal::digest_avx2;
 #endif
-  return digest_portable;
+  return internal::digest_portable;
 }
 
 constinit std::atomic<Function> g_function{nullptr};
+constinit std::atomic<std::uint64_t> g_seed{0};
 
 }  // namespace
 
@@ -33,7 +37,12 @@ Digest digest(std::span<const std::byte> bytes) {
   // No static in here: a child of a fork would wait for a thread that was at its initialization.
   Function function = g_function.load(std::memory_order_relaxed);
   if (function == nullptr) g_function.store(function = choose(), std::memory_order_relaxed);
-  return function(bytes);
+  return function(bytes, g_seed.load(std::memory_order_relaxed));
+}
+
+void seed_digests(std::uint64_t seed) {
+  std::uint64_t none = 0;
+  g_seed.compare_exchange_strong(none, seed, std::memory_order_relaxed);
 }
 
 }  // namespace ebb

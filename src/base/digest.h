@@ -1,5 +1,8 @@
 // Digest: the 128-bit XXH3 checksum of a block's bytes. Two uses, one number: it proves that what was read from flash
 // is what was written, and a block whose digest equals that of its copy on flash need not be written again.
+//
+// It never leaves the process and its forked children. A runtime seeds it at random, so that who chooses a program's
+// data cannot prepare two contents that have the same (0002); simulation and tests have seed 0, the published XXH3.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +20,13 @@ struct Digest {
 // The same value whatever the processor; the widest vectors that it has are used.
 Digest digest(std::span<const std::byte> bytes);
 
+// For all digests of this process from now on; call before the first of them. Once: later calls change nothing.
+void seed_digests(std::uint64_t seed);
+
 namespace internal {
-Digest digest_avx2(std::span<const std::byte> bytes);
-Digest digest_avx512(std::span<const std::byte> bytes);
+Digest digest_portable(std::span<const std::byte> bytes, std::uint64_t seed);
+Digest digest_avx2(std::span<const std::byte> bytes, std::uint64_t seed);
+Digest digest_avx512(std::span<const std::byte> bytes, std::uint64_t seed);
 }  // namespace internal
 
 }  // namespace ebb

@@ -7,8 +7,8 @@
 
 namespace ebb::internal {
 
-Digest digest_avx2(std::span<const std::byte> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+Digest digest_avx2(std::span<const std::byte> bytes, std::uint64_t seed) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
   return {hash.low64, hash.high64};
 }
 

@@ -1,9 +1,12 @@
 // Runtime::open: checks the options, chooses drivers by what this machine allows, and puts the parts together. The only
 // file of the runtime that knows which drivers there are.
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 
+#include "base/digest.h"
 #include "core/heap_places.h"
 #include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/files/opened_files.h"
@@ -107,6 +110,12 @@ void take_guide(const Options& options, Core::Config& config, Policy& policy) {
       std::min<std::uint64_t>(config.frames(), summarize(trace).peak_bytes / config.block_bytes));
 }
 
+// A system without random numbers leaves them as they are published.
+void seed_at_random() {
+  std::uint64_t seed = 0;
+  if (::getentropy(&seed, sizeof seed) == 0) seed_digests(seed);
+}
+
 }  // namespace
 
 std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std::uint32_t depth,
@@ -138,6 +147,7 @@ std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std
 }
 
 std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
+  seed_at_random();
   if (wanted.device_memory > 0) {
     if (!wanted.guide.empty()) refuse("a guide is for a runtime without a GPU; leave it out (EBB_GUIDE)");
     return DeviceRuntime::open(wanted);

@@ -1,9 +1,10 @@
-// The digest is part of what is on flash: its variants must agree with each other and with the published XXH3.
+// The digest proves what comes from flash: its variants must agree with each other and with the published XXH3.
 #include "base/digest.h"
 
 #include <gtest/gtest.h>
 
 #define XXH_INLINE_ALL
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <cstring>
@@ -32,18 +33,34 @@ const std::size_t kSizes[] = {0, 1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 1024
 TEST(Digest, EveryVariantGivesTheSame) {
   for (const std::size_t size : kSizes) {
     const std::vector<std::byte> bytes = noise(size);
-    const Digest expected = portable(bytes);
-    EXPECT_EQ(digest(bytes), expected) << size;
+    EXPECT_EQ(digest(bytes), portable(bytes)) << size;
+    for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
+      const Digest expected = internal::digest_portable(bytes, seed);
+      EXPECT_EQ(expected == portable(bytes), seed == 0) << size;
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2")) {
-      EXPECT_EQ(internal::digest_avx2(bytes), expected) << size;
-    }
-    if (__builtin_cpu_supports("avx512f")) {
-      EXPECT_EQ(internal::digest_avx512(bytes), expected) << size;
-    }
+      __builtin_cpu_init();
+      if (__builtin_cpu_supports("avx2")) {
+        EXPECT_EQ(internal::digest_avx2(bytes, seed), expected) << size;
+      }
+      if (__builtin_cpu_supports("avx512f")) {
+        EXPECT_EQ(internal::digest_avx512(bytes, seed), expected) << size;
+      }
 #endif
+    }
   }
+}
+
+// In a process of its own: a seed is for good.
+TEST(DigestDeathTest, ASeedIsForGood) {
+  const auto seeded = [] {
+    const std::vector<std::byte> bytes = noise(5000);
+    const Digest before = digest(bytes);
+    seed_digests(7);
+    const Digest after = digest(bytes);
+    seed_digests(8);
+    return before == portable(bytes) && after == internal::digest_portable(bytes, 7) && digest(bytes) == after;
+  };
+  EXPECT_EXIT(::_exit(seeded() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 TEST(Digest, DoesNotDependOnAlignment) {
