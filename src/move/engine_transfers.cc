@@ -195,6 +195,7 @@ void Engine::complete(const FlashCompletion& completion) {
 void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
   const Transfer transfer = transfers_[token];
   if (!transfer.block.valid()) {
+    if (completion.status == Status::kIoError) extents_.retire(transfer.extent);
     release_extent(transfer.extent);
     static_cast<void>(end(token));
     --evicting_;

@@ -86,6 +86,7 @@ void SimFlash::submit(const RawRequest& request) {
   if (request.write) EBB_CHECK_EQ(place.readers, 0u);
   Pending pending{request, Status::kOk, {}, 0, {}};
   if (request.write) {
+    EBB_CHECK(!place.refused);
     place.writer = true;
     ++counters_.writes;
     pending.copy.assign(request.bytes.begin(), request.bytes.end());
@@ -200,6 +201,7 @@ void SimFlash::finish_write(Stored& place, const Pending& pending) {
   place.bytes.resize(from.size());
   if (pending.status != Status::kOk) {
     ++counters_.errors;
+    place.refused = pending.status == Status::kIoError;
     scribble(std::span(place.bytes).first(place.bytes.size() / 2));
     return;
   }

@@ -77,6 +77,7 @@ class SimFlash final : public RawFlash {
     bool written = false;
     bool unreadable = false;  // for ever
     bool unwritable = false;  // for ever
+    bool refused = false;     // a write to it has failed: nobody should try again
     std::optional<Fault> damage;
     std::uint32_t failures = 0;  // passing ones, in a row
     std::uint32_t readers = 0;   // in flight

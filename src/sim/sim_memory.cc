@@ -129,8 +129,16 @@ std::span<std::byte> SimMemory::bytes(BlockIndex index) {
 }
 
 void SimMemory::await(BlockIndex index) {
-  SimBlock& block = blocks_.at(index.value());
-  EBB_CHECK(!block.frame.valid());
+  EBB_CHECK(!blocks_.at(index.value()).frame.valid());
+  begin_wait(blocks_[index.value()]);
+}
+
+void SimMemory::await_late(BlockIndex index) {
+  EBB_CHECK(blocks_.at(index.value()).frame.valid());
+  begin_wait(blocks_[index.value()]);
+}
+
+void SimMemory::begin_wait(SimBlock& block) {
   if (!block.awaited) ++waiting_;
   block.awaited = true;
 }

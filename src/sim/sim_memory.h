@@ -50,6 +50,8 @@ class SimMemory final : public BackingMemory {
   std::span<std::byte> bytes(BlockIndex block);
   // A thread touches an absent block and waits.
   void await(BlockIndex block);
+  // The same, told of when it is there already.
+  void await_late(BlockIndex block);
   bool awaited(BlockIndex block) const { return blocks_[block.value()].awaited; }
   std::uint32_t waiting() const { return waiting_; }
   // Memory of the program's own, with this content, becomes that of a frame that has none, under its block; it becomes
@@ -92,6 +94,7 @@ class SimMemory final : public BackingMemory {
 
   std::span<std::byte> buffer(FrameIndex frame);
   Frame& frame_of(std::span<const std::byte> bytes);
+  void begin_wait(SimBlock& block);
   void end_wait(SimBlock& block);
 
   Config config_;

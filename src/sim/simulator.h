@@ -93,6 +93,8 @@ class SimDriver {
   Touch touch(BlockIndex block);
   // Another thread touches an absent block and waits; settle() sees to it that it is not forgotten.
   void touch_elsewhere(BlockIndex block);
+  // Its fault is told of when the block is there already: it has to be woken all the same.
+  void touch_late(BlockIndex block);
   // Writes everything to flash, as before a fork; false if some of it cannot be written.
   bool flush();
 

@@ -208,6 +208,13 @@ void SimDriver::touch_elsewhere(BlockIndex block) {
   pump();
 }
 
+void SimDriver::touch_late(BlockIndex block) {
+  memory_.await_late(block);
+  core_.fault(block);
+  pump();
+  EBB_CHECK(!memory_.awaited(block));
+}
+
 bool SimDriver::flush() {
   std::vector<BlockIndex> stay;
   core_.engine().freeze(stay);

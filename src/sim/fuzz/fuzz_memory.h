@@ -162,7 +162,8 @@ class FuzzMemory : FuzzPart {
       if (touched == SimDriver::Touch::kStarved && rng_.chance(3, 4)) return;  // a program that fails does no more
       if (touched != SimDriver::Touch::kPresent) continue;
       const std::span<std::byte> bytes = driver_.memory().bytes(i);
-      if (write) model_.write(begin, end - begin, rng_.next(), bytes);
+      // Often what was there some time ago, or zeros: that a block is as one of its copies has to be told apart.
+      if (write) model_.write(begin, end - begin, rng_.chance(1, 2) ? rng_.next() : rng_.below(3), bytes);
       EBB_CHECK(model_.matches(i, bytes));
       driver_.log().note(EventLog::Kind::kProgram, i.value(), begin, write);
       undefine_queued(begin, end);
@@ -211,10 +212,13 @@ class FuzzMemory : FuzzPart {
       if (model_.live(block) && !driver_.memory().present(block)) absent.push_back(block);
     }
     if (absent.empty()) return;
-    const std::uint64_t count = rng_.between(1, 3);
+    const std::uint64_t count = rng_.between(1, 4);
     for (std::uint64_t i = 0; i < count; ++i) {
       const BlockIndex block = absent[rng_.below(absent.size())];
-      if (driver_.memory().present(block)) continue;
+      if (driver_.memory().present(block)) {
+        driver_.touch_late(block);  // it came while this one was telling of its fault
+        continue;
+      }
       history_.add("another thread touches block %u", block.value());
       driver_.touch_elsewhere(block);
     }

@@ -72,11 +72,12 @@ class FuzzModel {
   void lose(BlockIndex block) { lost_[block.value()] = true; }
   void find(BlockIndex block) { lost_[block.value()] = false; }
 
-  // The program writes noise from `seed` to a range of whole grains within one block, whose bytes are `block`.
+  // The program writes noise from `seed`, zeros if that is 0, to a range of whole grains within one block, whose bytes
+  // are `block`.
   void write(std::uint64_t offset, std::uint64_t bytes, std::uint64_t seed, std::span<std::byte> block) {
     Rng rng(seed);
     for (std::uint64_t at = offset; at < offset + bytes; at += sizeof(std::uint64_t)) {
-      const std::uint64_t value = rng.next();
+      const std::uint64_t value = seed == 0 ? 0 : rng.next();
       std::memcpy(&content_[at], &value, sizeof value);
     }
     std::fill_n(defined_.begin() + static_cast<std::ptrdiff_t>(offset / kGrain), bytes / kGrain, true);
