@@ -79,24 +79,22 @@ class Runner {
   void run() {
     Child child(history_, [this] { return work(); });
     const auto start = Clock::now();
-    auto heard = start;
-    bool over = false, hung = false;
-    for (bool talks = true; talks && !over && !hung;) {
+    bool over = false;
+    for (bool talks = true; talks && !over;) {
       pollfd wait[]{{child.errors(), POLLIN, 0}, {results_.get(), POLLIN, 0}};
       static_cast<void>(::poll(wait, 2, static_cast<int>(kLook.count())));
       talks = child.read_errors();
       const auto now = Clock::now();
-      if (take_results()) heard = now;
+      take_results();
       campaign_.seconds = std::chrono::duration<double>(now - start).count();
       campaign_.interrupted = g_interrupted != 0;
       over = campaign_.interrupted || now - start >= campaign_.time;
-      hung = now - heard > kHangs;
       progress_.show(fmt::format("{} operations, {} seeds, {:.0f} s", campaign_.all.operations, campaign_.seeds,
                                  campaign_.seconds));
     }
     progress_.clear();
     if (over) return child.kill();
-    const Verdict verdict = child.verdict(hung);
+    const Verdict verdict = child.verdict();
     take_results();
     if (!verdict.failed) return;
     campaign_.failure = Failure{"", campaign_.seed + campaign_.seeds, verdict, {}, 0};
@@ -115,15 +113,12 @@ class Runner {
     return 0;
   }
 
-  bool take_results() {
-    bool any = false;
+  void take_results() {
     FuzzRecord record;
     while (::read(results_.get(), &record, sizeof record) == sizeof record) {
       campaign_.all.add(record.outcome);
       ++campaign_.seeds;
-      any = true;
     }
-    return any;
   }
 
   Campaign& campaign_;

@@ -10,6 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t kShownMax = 100;  // operations
+
 double per_second(const Campaign& campaign) {
   return campaign.seconds > 0 ? static_cast<double>(campaign.all.operations) / campaign.seconds : 0;
 }
@@ -55,9 +57,11 @@ std::string to_text(const Campaign& campaign) {
                       injected, campaign.all.driver.lost, campaign.all.driver.starved);
   if (!campaign.failure) return text + "no failure\n";
   const Failure& failure = *campaign.failure;
+  const std::size_t length = failure.shortest->operations.size();
   return text + fmt::format("FAILED seed {}: {}\nagain: {}\nmade short in {} tries, {} operations:\n{}{}", failure.seed,
-                            failure.verdict.what, again(campaign), failure.tries, failure.shortest->operations.size(),
-                            failure.shortest->to_json(), failure.verdict.output);
+                            failure.verdict.what, again(campaign), failure.tries, length,
+                            length <= kShownMax ? failure.shortest->to_json() : "(too long to show: --save FILE)\n",
+                            failure.verdict.output);
 }
 
 std::string to_json(const Campaign& campaign) {

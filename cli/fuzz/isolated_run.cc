@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 namespace ebb::cli {
 namespace {
 
+constexpr time_t kHangsS = 30;  // a run takes milliseconds
 constexpr const char* kTwoEnds = "two runs came to different ends: the core is not deterministic";
 
 // Of the child's: read when a check has failed, by a handler, in a process that ends there.
@@ -82,24 +84,22 @@ void Child::kill() {
   pid_ = -1;
 }
 
-Verdict Child::verdict(bool hung) {
-  if (hung) {
-    kill();
-    read_errors();
-    return {true, "hangs", output_};
-  }
+Verdict Child::verdict() {
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
   read_errors();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {false, "", output_};
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM) return {true, "hangs", output_};
   std::string what = check_in(output_);
   if (what.empty()) what = WIFSIGNALED(status) ? "ended by signal " + std::to_string(WTERMSIG(status)) : "ended";
   return {true, what, output_};
 }
 
 int run_twice(const Scenario& scenario, FuzzHistory& history, FuzzRecord* record) {
+  const itimerval limit{{0, 0}, {kHangsS, 0}};
+  ::setitimer(ITIMER_VIRTUAL, &limit, nullptr);
   const FuzzOutcome outcome = run_fuzz(scenario, history);
   if (run_fuzz(scenario, history).hash != outcome.hash) {
     std::fprintf(stderr, "%s\n", kTwoEnds);
@@ -112,14 +112,11 @@ int run_twice(const Scenario& scenario, FuzzHistory& history, FuzzRecord* record
 Verdict run_isolated(const Scenario& scenario) {
   FuzzHistory history;
   Child child(history, [&] { return run_twice(scenario, history, nullptr); });
-  const auto end = std::chrono::steady_clock::now() + kHangs;
   while (child.read_errors()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return child.verdict(true);
     pollfd wait{child.errors(), POLLIN, 0};
-    static_cast<void>(::poll(&wait, 1, static_cast<int>(left.count())));
+    static_cast<void>(::poll(&wait, 1, -1));
   }
-  return child.verdict(false);
+  return child.verdict();
 }
 
 }  // namespace ebb::cli

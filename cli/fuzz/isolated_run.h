@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <functional>
 #include <string>
 
@@ -12,9 +11,6 @@
 #include "sim/scenario.h"
 
 namespace ebb::cli {
-
-// A run that takes longer than this hangs: one takes milliseconds.
-inline constexpr auto kHangs = std::chrono::seconds(30);
 
 struct FuzzRecord;
 
@@ -37,8 +33,8 @@ class Child {
   // Takes what it has said, until it says no more; false when that was all, for ever.
   bool read_errors();
   void kill();
-  // Waits for its end. `hung`: it was killed because it did not end by itself.
-  Verdict verdict(bool hung);
+  // Waits for its end.
+  Verdict verdict();
 
  private:
   pid_t pid_ = -1;
@@ -48,7 +44,8 @@ class Child {
 
 // Twice, to see whether the same happens.
 Verdict run_isolated(const Scenario& scenario);
-// In this process: what run_isolated() has its child do. Returns the exit code.
+// In this process: what run_isolated() has its child do. Returns the exit code. The process ends when that takes much
+// longer than it should: of its own time, whatever else the machine does.
 int run_twice(const Scenario& scenario, FuzzHistory& history, FuzzRecord* record);
 
 }  // namespace ebb::cli

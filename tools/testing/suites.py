@@ -219,6 +219,28 @@ class Fuzzers:
         return result
 
 
+class Simulation:
+    """`ebb fuzz` from a fresh seed for some minutes, and the programs that have failed once, by their files."""
+
+    FOUND = "tests/scenario/found"
+
+    def __init__(self, seed, minutes):
+        self.seed, self.minutes = seed, minutes
+        self.name = f"Simulation with faults from a fresh seed ({seed}), {minutes} minutes"
+
+    def run(self, _scratch, _jobs):
+        result = Result()
+        for arguments in (["--replay", self.FOUND], ["--seed", self.seed, "--minutes", self.minutes]):
+            code, output = run(["build/release/cli/ebb", "fuzz", *arguments], 60 * self.minutes + FUZZ_LIMIT_S)
+            if code == 0:
+                result.passed += 1
+                continue
+            result.output += output
+            again = re.search(r"^again: (.+)$", output, re.MULTILINE)
+            result.fail(again.group(1) if again else f"ebb fuzz {' '.join(map(str, arguments))}")
+        return result
+
+
 class Hostile:
     """tools/hostile; each of its runs is a test. As root on all it can do, else on what an ordinary user can."""
 
