@@ -383,6 +383,7 @@ void Engine::validate() {
     const Block& block = table_[BlockIndex(i)];
     dead += block.state == BlockState::kResident && block.live == 0 ? 1 : 0;
     if (block.live == 0 && !block.owed) EBB_CHECK(!block.extent.valid());
+    if (block.extent.valid()) EBB_CHECK(table_.tier_below(block) == extents_.tier_of(block.extent));
     frozen += block.frozen ? 1 : 0;
     owed += block.owed ? 1 : 0;
   }

@@ -66,6 +66,7 @@ class FuzzMemory : FuzzPart {
     std::erase_if(queued_, [&](const FuzzQueued& queued) { return queued.uses(allocation); });
     if (allocation.kind == FuzzModel::Kind::kMapped) {
       driver_.unmap(blocks);
+      model_.undefine(blocks.first.value() * kBlockBytes, blocks.count * kBlockBytes);
     } else if (allocation.kind == FuzzModel::Kind::kAdopted) {
       end_adoption(blocks);
       driver_.core().adopted().unreserve(blocks, allocation.reserved);
@@ -111,9 +112,7 @@ class FuzzMemory : FuzzPart {
     history_.add("map(%" PRIu64 ") %s %" PRIu64, bytes, name(status), first);
     if (status != Status::kOk) return;
     model_.add(first, bytes, FuzzModel::Kind::kMapped);
-    std::vector<std::byte> content(bytes);
-    SimFlash::fill_from_file(place, content);
-    model_.define(first, content);
+    define_from_file(first, {place.file, place.offset, static_cast<std::uint32_t>(bytes)});
   }
 
   // A block of a file is as the file has it again.
@@ -127,11 +126,8 @@ class FuzzMemory : FuzzPart {
     const bool done = driver_.renew(block);
     history_.add("renew(%u) %s", block.value(), done ? "done" : "not now");
     if (!done) return;
-    const FilePlace place = driver_.core().files().place_of(block);
-    std::vector<std::byte> content(place.bytes);
-    SimFlash::fill_from_file(place, content);
     const std::uint64_t begin = block.value() * kBlockBytes;
-    model_.define(begin, content);
+    define_from_file(begin, driver_.core().files().place_of(block));
     model_.find(block);
     undefine_queued(begin, begin + kBlockBytes);
   }
@@ -236,6 +232,13 @@ class FuzzMemory : FuzzPart {
         if (other.overwritten && first < last) model_.undefine(first, last - first);
       }
     }
+  }
+
+  // What a file has there, and zeros beyond, to the end of the block.
+  void define_from_file(std::uint64_t begin, const FilePlace& place) {
+    std::vector<std::byte> content((place.bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
+    SimFlash::fill_from_file(place, std::span(content).first(place.bytes));
+    model_.define(begin, content);
   }
 
   void end_adoption(BlockRange blocks) {
