@@ -11,6 +11,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,6 +239,38 @@ class Simulation:
             result.output += output
             again = re.search(r"^again: (.+)$", output, re.MULTILINE)
             result.fail(again.group(1) if again else f"ebb fuzz {' '.join(map(str, arguments))}")
+        return result
+
+
+class Inputs:
+    """libFuzzer on the readers of what users give us, tests/fuzzing, so many seconds each; where there is clang."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.name = f"Readers of files under libFuzzer, {seconds} s each"
+
+    def run(self, scratch, jobs):
+        result = Result()
+        if shutil.which("clang++") is None:
+            result.skipped += 1
+            result.reasons["no clang++"] += 1
+            return result
+        for step in (["cmake", "--preset", "libfuzzer"], ["cmake", "--build", "--preset", "libfuzzer", "-j", jobs]):
+            code, result.output = run(step, BUILD_LIMIT_S)
+            if code != 0:
+                result.fail(f"{' '.join(map(str, step))}: exit code {code}")
+                return result
+        for program in sorted(pathlib.Path("build/libfuzzer/tests").glob("*_input")):
+            found = scratch / program.name
+            found.mkdir()
+            command = [program, f"-max_total_time={self.seconds}", "-max_len=8192", f"-artifact_prefix={program}-",
+                       found, f"tests/fuzzing/corpus/{program.name.removesuffix('_input')}"]
+            code, output = run(command, self.seconds + FUZZ_LIMIT_S)
+            if code == 0:
+                result.passed += 1
+            else:
+                result.output += output
+                result.fail(program.name)  # where the input is that ended it, its output says
         return result
 
 

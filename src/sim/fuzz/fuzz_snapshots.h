@@ -85,6 +85,10 @@ class FuzzSnapshots : FuzzPart {
     }
     driver_.core().release_snapshot(snapshots_[which].extents);
     snapshots_.erase(snapshots_.begin() + static_cast<std::ptrdiff_t>(which));
+    // Evictions go on where there is room again; a device that refuses what it promised may stand still for less.
+    const Core& core = driver_.core();
+    const bool room = core.extents().free(Tier::kFlash) > 0;
+    EBB_CHECK(!room || !core.engine().flash_full() || scenario_.faults[Fault::kNoSpace].numerator > 0);
     driver_.pump();
   }
 
