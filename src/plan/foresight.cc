@@ -367,6 +367,9 @@ void Foresight::release(std::uint32_t reference) {
 
 // Blocks that are absent without a plan, in the order of their next use.
 Policy::Ahead Foresight::unplanned(const PageTable& table) {
+  // Allocations have passed by since: what was to be used before them is not foreseen any more, as keep() has it. What
+  // is fetched for it, keep() would send away for the next one, without end.
+  if (scan_ < cursor()) restart_scan();
   const std::uint64_t size = plan().size();
   for (std::uint32_t events = 0; events < kScanEventsMax && scan_ < cursor() + size; ++events, ++scan_) {
     const bool next_iteration = scan_ >= size;

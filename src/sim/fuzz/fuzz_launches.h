@@ -146,7 +146,7 @@ class FuzzLaunches : FuzzPart {
                  ranges.front().offset, ranges.front().bytes);
     // Until flash has grown nothing may be able to leave; then it is a fault that waits.
     const bool calm = scenario_.steady && running_.empty() && driver_.memory().pinned() == 0 &&
-                      driver_.core().extents().free() > kBlocksMax;
+                      driver_.core().engine().idle() && driver_.core().extents().free() > kBlocksMax;
     const std::uint64_t ticket = driver_.announce(op, ranges);
     if (calm) check_complete(ranges);
     return ticket;
