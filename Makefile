@@ -11,10 +11,10 @@ CXX_FILES = python3 tools/tidy --list .cc .h
 CLANG_FORMAT_MAJOR := 14
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench lint format clean build-product link-environment
+.PHONY: help setup demo test test-all bench reliability lint format clean build-product link-environment
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 $(READY): tools/bootstrap tools/requirements.txt
 	tools/bootstrap
@@ -56,6 +56,11 @@ bench: setup ## the side-by-side benchmarks and their tables; takes hours
 	bench allocators.py; bench inference.py; bench inference.py --pipeline; bench inference.py --lora; \
 	[[ -z "$(LLAMA)" ]] || bench inference.py --llama "$(LLAMA)"; \
 	bench prediction.py; bench run.py $(if $(SWAP),--with-swap); $(PYTHON) bench/tables.py || failed=1; exit $$failed
+
+# MINUTES=60: of fuzzing, instead of 3.
+reliability: build-product ## fuzz the core in simulation; docs/reliability.md has what came of it
+	@$(PYTHON) bench/simulated/reliability.py --save $(if $(MINUTES),--minutes $(MINUTES))
+	@$(PYTHON) bench/tables.py
 
 lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
 	@python3 tools/tidy

@@ -42,6 +42,8 @@ TABLES = {
     "prediction": ("prediction", "prediction", "document"),
     "loops": ("loops", "loops", "document"),
     "sequences": ("sequences", "sequences", "document"),
+    "reliability": ("reliability", "reliability", "document"),
+    "mutations": ("reliability", "reliability", "document_mutations"),
     "g10": ("g10", "g10", "document"),
     "g10-distribution": ("g10", "g10", "document_distribution"),
     "g10-batches": ("g10", "g10", "document_batches"),
