@@ -20,6 +20,11 @@ void Engine::fetch_ahead(Tier below) {
       if (const FrameIndex frame = steal_dead(); frame.valid()) frames_.put(frame);
     }
     if (frames_.free() + frames_.room() > limits_.reserve) {
+      // Frames that have been freed for what the other tier has, and is needed more, are not for this: it would be sent
+      // away for that again, without end. What has no worth was planned to come now.
+      const Tier other = below == Tier::kHost ? Tier::kFlash : Tier::kHost;
+      const bool rival = table_.has_host() && ahead.worth > 0 && in_lane(lane_in(other)) < limits_.lane;
+      if (rival && policy_.ahead(table_, other).worth > ahead.worth) return;
       if (ahead.overwritten) forsake(ahead.block);
       if (!serve(ahead.block, Urgency::kAhead)) return;
       if (ahead.held) hold(ahead.block);

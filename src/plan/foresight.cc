@@ -367,8 +367,7 @@ void Foresight::release(std::uint32_t reference) {
 
 // Blocks that are absent without a plan, in the order of their next use.
 Policy::Ahead Foresight::unplanned(const PageTable& table) {
-  // Allocations have passed by since: what was to be used before them is not foreseen any more, as keep() has it. What
-  // is fetched for it, keep() would send away for the next one, without end.
+  // A use that allocations have passed is none to keep(): what is fetched for it would be sent away, without end.
   if (scan_ < cursor()) restart_scan();
   const std::uint64_t size = plan().size();
   for (std::uint32_t events = 0; events < kScanEventsMax && scan_ < cursor() + size; ++events, ++scan_) {
