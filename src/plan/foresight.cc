@@ -142,7 +142,7 @@ void Foresight::step() {
 // An iteration is over. Which foresaw more of it, the plan or the routine, is what the next one goes by; where they are
 // alike, no routine is needed.
 void Foresight::consider_routine() {
-  const double agreement = Follower::agreement();
+  const double agreement = this->agreement();
   alike_ = agreement >= kAlike ? alike_ + 1 : 0;
   if (routine_ != nullptr) routine_->step(pace().flash_in_ns);
   if (alike_ >= kAlikeMin) {
@@ -156,7 +156,7 @@ void Foresight::consider_routine() {
     plan_agrees_ += (agreement - plan_agrees_) / 2;
     routine_agrees_ += ((routine_ != nullptr ? routine_->agreement() : 0) - routine_agrees_) / 2;
   }
-  const bool by_routine = routine_ != nullptr && is_better(routine_agrees_, plan_agrees_);
+  const bool by_routine = steps_ > kFirstSteps && routine_ != nullptr && is_better(routine_agrees_, plan_agrees_);
   if (by_routine == by_routine_) return;
   by_routine_ = by_routine;
   ++version_;

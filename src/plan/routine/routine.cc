@@ -290,7 +290,8 @@ Routine::Next Routine::ahead(const PageTable& table) {
       const BlockRange blocks{BlockIndex(all.first.value() + first), std::min(operand.blocks, all.count - first)};
       if (!count(table, blocks)) return {};
       if (scan_.ns > kEarly * (static_cast<double>(scan_.absent) + kBlocksAtOnce) * flash_in_ns_) return {};
-      const std::uint64_t when = (scan_.next_iteration ? end() : base_) + slots_.when(scan_.slot);
+      const std::uint64_t when = scan_.next_iteration ? end() + slots_.when(scan_.slot)
+                                                      : base_ + std::max(slots_.when(scan_.slot), slots_.now());
       for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
         next_uses_.expect(i, when, now());
         if (table[i].state == BlockState::kOnFlash && table[i].queue == 0) return {i, when};
