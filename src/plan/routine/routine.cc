@@ -11,7 +11,8 @@ constexpr double kLikely = 0.7;        // enough to fetch a block ahead
 constexpr double kLeastChance = 0.01;  // what is less likely is needed later than that, whatever it is
 constexpr double kNeverTicks = 1e15;
 constexpr std::uint64_t kMadeHere = 1ull << 63, kMadeBefore = 1ull << 61;  // in keys; serial numbers have neither
-constexpr unsigned kOrdinalBits = 20;                                      // among what a slot makes
+constexpr unsigned kOrdinalBits = 8;                                       // among what a slot makes
+constexpr std::uint32_t kMadeMax = 64, kFreedMax = 64;                     // by one slot; more are not learned
 constexpr std::uint64_t kLate = 64 * Slots::kTick;  // what was expected so long ago does not come
 constexpr int kDepthMax = 8;
 constexpr std::uint32_t kScanSlotsMax = 4096;    // in one call
@@ -63,7 +64,7 @@ void Routine::allocated(std::uint64_t serial, std::uint64_t bytes, BlockRange bl
   tensor.blocks = blocks;
   tensor.bytes = bytes;
   tensor.born = iteration_;
-  const Slot maker = slots_.current();
+  const Slot maker = made_by_current_ < kMadeMax ? slots_.current() : Slots::kNone;
   if (maker != Slots::kNone) tensor.made = kMadeHere | std::uint64_t{maker} << kOrdinalBits | made_by_current_++;
   add(serial, tensor);
   if (maker == Slots::kNone) return;
@@ -77,10 +78,12 @@ void Routine::freed(std::uint64_t serial) {
   const auto found = tensors_.find(serial);
   if (found == tensors_.end()) return;
   const Tensor& tensor = found->second;
-  if (slots_.current() != Slots::kNone && !is_lasting(tensor)) {
+  if (slots_.current() != Slots::kNone && !is_lasting(tensor) && freed_by_current_++ < kFreedMax) {
     slots_.operands(slots_.current())
         .push_back({key_of(serial, tensor), tensor.bytes, 0, tensor.blocks.count, Slots::Kind::kFreed});
   }
+  if (tensor.born == iteration_) made_.erase(tensor.made);
+  if (tensor.born + 1 == iteration_) made_before_.erase(tensor.made);
   next_uses_.remove(serial, tensor.blocks, now());
   tensors_.erase(found);
 }
@@ -134,7 +137,7 @@ bool Routine::enter(std::uint64_t op, std::span<const Touch> touches) {
   likely_ += known != Slots::kNone && slots_.chance(known) >= kLikely ? 1 : 0;
   const Slot slot = slots_.enter(key);
   if (slot == Slots::kNone) return false;
-  made_by_current_ = 0;
+  made_by_current_ = freed_by_current_ = 0;
   slots_.learn_gate(slot, note_uses(slot, touches));
   // What has been passed over is not needed where it was expected, nor what depends on it.
   bool as_expected = true;

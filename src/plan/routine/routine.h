@@ -96,7 +96,7 @@ class Routine {
   std::map<std::uint64_t, std::uint32_t> occurrences_;         // in this iteration, by operator and lasting tensors
   std::uint64_t anchor_ = 0;                                   // key of the latest launch on a lasting tensor
   std::uint32_t after_anchor_ = 0;                             // launches since then
-  std::uint32_t made_by_current_ = 0;
+  std::uint32_t made_by_current_ = 0, freed_by_current_ = 0;
   NextUses next_uses_{kNever};
   std::uint32_t launches_ = 0, likely_ = 0;  // of this iteration
   double agreement_ = 0;

@@ -237,6 +237,21 @@ TEST_F(ExpertsTest, AnExpertThatIsUsedMoreOftenIsWorthMore) {
   EXPECT_LT(next_use(weight(0)), next_use(weight(1)));
 }
 
+// A program without launches, or one in which one launch makes everything, teaches no more than the table can hold.
+TEST_F(ExpertsTest, WhatNoLaunchTellsApartIsNotLearned) {
+  train(3);
+  forward(1);
+  std::vector<std::uint64_t> made;
+  for (int i = 0; i < 300; ++i) made.push_back(make());
+  launch(9, made);
+  launch(10, {made.back(), weight(1)});
+  for (const std::uint64_t each : made) routine_.freed(each);
+  routine_.step(1e6);
+  routine_.validate();
+  train(3);
+  EXPECT_FALSE(routine_.ahead(table_).block.valid());
+}
+
 TEST_F(ExpertsTest, AgreementIsWhatWasForeseen) {
   train(40);
   EXPECT_GT(routine_.agreement(), 0.6);
