@@ -66,7 +66,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
 }
 
 ManagedRuntime::~ManagedRuntime() {
-  job_.reset();
+  if (job_ != nullptr) job_->stop();
   if (!child_) files_->serve(nullptr);
   if (!child_) finish_forks();
   if (!child_) release_all();

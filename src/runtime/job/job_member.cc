@@ -37,10 +37,14 @@ JobMember::JobMember(const std::string& path, JobMessage hello) : socket_(connec
                                         "ended; start it under a new one, or without EBB_JOB in its environment");
 }
 
-JobMember::~JobMember() {
+void JobMember::stop() {
   stopping_ = true;
   if (wake_ >= 0) ::eventfd_write(wake_, 1);
   if (thread_.joinable()) thread_.join();
+}
+
+JobMember::~JobMember() {
+  stop();
   if (socket_ >= 0) ::close(socket_);
   if (wake_ >= 0) ::close(wake_);
 }

@@ -45,6 +45,8 @@ class JobMember {
   bool idle() const { return idle_.load(std::memory_order_acquire); }
   // Waits for the guaranteed minimum, at least. Throws Error where there is none.
   void need();
+  // Calls the holder no more: its thread has ended when this returns. The broker sees the end with the member's.
+  void stop();
   // Asks for so much more flash, and returns when the holder has been told what there is; at once if nobody answers.
   void more_flash(std::uint64_t bytes);
   // In a forked child: the connection is the parent's.
