@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "drivers/linux/system/system_files.h"
+
 namespace ebb::cli {
 
 std::string format_seconds(double seconds) {
@@ -19,6 +21,22 @@ bool wants_colour(int fd) {
   const char* refused = std::getenv("NO_COLOR");
   const bool allowed = refused == nullptr || *refused == '\0';
   return allowed && ::isatty(fd) == 1;
+}
+
+ProgressLine::ProgressLine(Time silence, Time every)
+    : every_(every), terminal_(::isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now() + silence) {}
+
+void ProgressLine::show(std::string_view text) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!terminal_ || now < next_) return;
+  next_ = now + every_;
+  drawn_ = true;
+  write_all(STDERR_FILENO, fmt::format("\r\033[K{}", text));
+}
+
+void ProgressLine::clear() {
+  if (drawn_) write_all(STDERR_FILENO, "\r\033[K");
+  drawn_ = false;
 }
 
 }  // namespace ebb::cli

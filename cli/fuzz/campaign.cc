@@ -15,6 +15,7 @@
 #include "ebb/status.h"
 #include "sim/fuzz/fuzz_draw.h"
 #include "sim/fuzz/shrink.h"
+#include "text.h"
 
 namespace ebb::cli {
 namespace {
@@ -43,27 +44,6 @@ class InterruptionScope {
 
  private:
   struct sigaction before_ {};
-};
-
-// On a terminal.
-class FuzzProgress {
- public:
-  ~FuzzProgress() { clear(); }
-  void show(const std::string& text) {
-    if (!terminal_ || Clock::now() < next_) return;
-    next_ = Clock::now() + kLook;
-    drawn_ = true;
-    write_all(STDERR_FILENO, fmt::format("\r\033[K{}", text));
-  }
-  void clear() {
-    if (drawn_) write_all(STDERR_FILENO, "\r\033[K");
-    drawn_ = false;
-  }
-
- private:
-  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  bool drawn_ = false;
-  Clock::time_point next_ = Clock::now() + kLook;
 };
 
 class Runner {
@@ -124,7 +104,7 @@ class Runner {
   Campaign& campaign_;
   FuzzHistory history_;
   FileDescriptor results_, to_results_;
-  FuzzProgress progress_;
+  ProgressLine progress_{kLook, kLook};
 };
 
 }  // namespace
@@ -137,7 +117,7 @@ void run_campaign(Campaign& campaign) {
 }
 
 void shorten(Failure& failure, const Scenario& scenario) {
-  FuzzProgress progress;
+  ProgressLine progress(kLook, kLook);
   std::uint32_t tries = 0;
   const auto fails = [&](const Scenario& candidate) {
     if (g_interrupted != 0) return false;

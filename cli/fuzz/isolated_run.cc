@@ -100,8 +100,8 @@ Verdict Child::verdict() {
 int run_twice(const Scenario& scenario, FuzzHistory& history, FuzzRecord* record) {
   const itimerval limit{{0, 0}, {kHangsS, 0}};
   ::setitimer(ITIMER_VIRTUAL, &limit, nullptr);
-  const FuzzOutcome outcome = run_fuzz(scenario, history);
-  if (run_fuzz(scenario, history).hash != outcome.hash) {
+  FuzzOutcome outcome;
+  if (!run_fuzz_twice(scenario, history, outcome)) {
     std::fprintf(stderr, "%s\n", kTwoEnds);
     return 1;
   }

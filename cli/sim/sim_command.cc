@@ -17,6 +17,7 @@
 #include "numbers.h"
 #include "rivals/policies.h"
 #include "sim/sim_report.h"
+#include "text.h"
 #include "trace/reader.h"
 #include "warm_up.h"
 
@@ -28,33 +29,6 @@ constexpr std::uint64_t kBlockMax = kGiB;
 constexpr std::uint32_t kIterations = 5;
 constexpr std::uint32_t kIterationsMax = 1000;
 constexpr auto kSilence = std::chrono::seconds(1);
-
-// What is being done, on a terminal, once it takes longer than a person likes to wonder.
-class Progress {
- public:
-  explicit Progress(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void next(std::string_view what) {
-    ++count_;
-    if (!shown_ || std::chrono::steady_clock::now() - start_ < kSilence) return;
-    drawn_ = true;
-    write_all(STDERR_FILENO, fmt::format("\r\033[K{} of {}: {}", count_, total_, what));
-  }
-  void clear() {
-    if (drawn_) write_all(STDERR_FILENO, "\r\033[K");
-    drawn_ = false;
-  }
-
- private:
-  std::size_t total_;
-  std::size_t count_ = 0;
-  bool shown_;
-  bool drawn_ = false;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 std::string known_names() {
   std::string names;
@@ -171,14 +145,18 @@ int simulate_trace(const SimArguments& arguments) {
     };
   }
   SimFindings findings{trace, arguments.trace, options, warm_up, arguments.vary, arguments.seed, {}, {}, {}};
-  Progress progress(names.size() + 1);
+  ProgressLine progress(kSilence);
+  std::size_t count = 0;
+  const auto next = [&](std::string_view what) {
+    progress.show(fmt::format("{} of {}: {}", ++count, names.size() + 1, what));
+  };
   for (const std::string& name : names) {
-    progress.next(name);
+    next(name);
     TraceSimulator simulator(trace, make_any_policy(name), options);
     findings.results.push_back({name, simulator.run()});
   }
   if (!is_artifact(findings)) {
-    progress.next("lower bound");
+    next("lower bound");
     const Trace last = varied(trace, options.iterations > 1 ? factors : std::vector<double>{});
     findings.bound =
         lower_bound(counted_vitality(last, warm_up, Dead::kStays), options.machine, {.copies = Copies::kKeptClean});

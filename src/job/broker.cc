@@ -50,16 +50,9 @@ std::uint64_t JobBroker::coming_bytes() const {
   return sum;
 }
 
-JobBroker::Id JobBroker::id_of(const Member& member) const {
-  for (const auto& [id, other] : members_) {
-    if (&other == &member) return id;
-  }
-  EBB_CHECK(false);
-  return 0;
-}
-
 void JobBroker::join(Id id, const Facts& facts) {
   Member member;
+  member.id = id;
   member.facts = facts;
   member.facts.most_bytes = std::min(facts.most_bytes, budget_);
   members_[id] = member;
@@ -109,12 +102,12 @@ void JobBroker::order(Member& member, std::uint64_t bytes) {
   member.granted = bytes;
   member.held = std::max(member.held, bytes);
   member.ticks = 0;
-  orders_.push_back({id_of(member), false, false, ++member.serial, bytes});
+  orders_.push_back({member.id, false, false, ++member.serial, bytes});
 }
 
 void JobBroker::refuse(Member& member) {
   member.state = Member::State::kIdle;
-  orders_.push_back({id_of(member), true, false, member.serial, 0});
+  orders_.push_back({member.id, true, false, member.serial, 0});
 }
 
 std::vector<JobBroker::Order> JobBroker::take_orders() { return std::exchange(orders_, {}); }

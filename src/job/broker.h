@@ -48,6 +48,7 @@ class JobBroker {
   };
   struct Member {
     enum class State : std::uint8_t { kIdle, kWaiting, kActive };
+    Id id = 0;
     Facts facts;
     State state = State::kIdle;
     std::uint64_t serial = 0;
@@ -90,7 +91,6 @@ class JobBroker {
   std::uint64_t equal_share(const Member& member) const;
   std::uint64_t first_share(const Member& member) const;
   Member* next_waiting();
-  Id id_of(const Member& member) const;
   void order(Member& member, std::uint64_t bytes);
   void refuse(Member& member);
   void take(std::uint64_t bytes, const Member& taker);

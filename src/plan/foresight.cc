@@ -82,7 +82,7 @@ void Foresight::cover(BlockRange blocks) {
   away_until_.resize(blocks_seen(), 0);
   stays_until_.resize(blocks_seen(), 0);
   destination_.resize(blocks_seen(), Tier::kHost);
-  demanded_block_in_.resize(blocks_seen(), 0);
+  demanded_blocks_.cover(blocks_seen());
   cleanings_.cover(blocks_seen());
 }
 
@@ -329,7 +329,7 @@ void Foresight::restart_scan() {
   launches_since_restart_ = 0;
   scan_ = cursor();
   scan_use_ = 0;
-  ++scan_number_;
+  demanded_blocks_.clear();
   present_bytes_ = 0;
   demand_bytes_ = 0;
   std::fill(demanded_.begin(), demanded_.end(), 0);
@@ -350,10 +350,10 @@ bool Foresight::demand(std::uint32_t reference, BlockRange blocks) {
   if (blocks.count == 0) return true;
   std::uint64_t more = 0;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-    more += demanded_block_in_[i.value()] == scan_number_ ? 0 : block_bytes();
+    more += demanded_blocks_.has(i) ? 0 : block_bytes();
   }
   if (std::max(present_bytes_, demand_bytes_) + more > demand_bytes_max()) return false;
-  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) demanded_block_in_[i.value()] = scan_number_;
+  demanded_blocks_.add(blocks);
   present_bytes_ += more;
   demand_bytes_ += more;
   demanded_[reference] += more;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "plan/follow/block_marks.h"
 #include "plan/follow/follower.h"
 #include "plan/planner/habit.h"
 #include "plan/planner/planner.h"
@@ -108,11 +109,10 @@ class Foresight final : public Follower {
   std::uint64_t demand_bytes_max() const { return block_bytes() * frames() / 4 * 3; }
   std::uint64_t scan_ = 0;
   std::uint32_t scan_use_ = 0;
-  std::uint32_t scan_number_ = 0;
   std::uint64_t present_bytes_ = 0;
   std::uint64_t demand_bytes_ = 0;
-  std::vector<std::uint64_t> demanded_;           // by reference of the plan: its part of demand_bytes_
-  std::vector<std::uint32_t> demanded_block_in_;  // by block: the scan that has counted it
+  std::vector<std::uint64_t> demanded_;  // by reference of the plan: its part of demand_bytes_
+  BlockMarks demanded_blocks_;           // that the search has counted
   std::uint32_t launches_since_restart_ = 0;
 };
 

@@ -25,6 +25,7 @@
 #include "core/core.h"
 #include "plan/machine.h"
 #include "plan/trace.h"
+#include "port/still_memory.h"
 #include "sim/event_queue.h"
 #include "sim/lane_queue.h"
 
@@ -75,15 +76,8 @@ class TraceSimulator {
   static constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
 
   // Frames without bytes.
-  class Memory final : public BackingMemory {
+  class Memory final : public StillMemory {
    public:
-    Status create(FrameIndex) override { return Status::kOk; }
-    void destroy(FrameIndex) override {}
-    void attach(FrameIndex, BlockIndex) override {}
-    Status detach(BlockIndex, FrameIndex) override { return Status::kOk; }
-    void wake(BlockIndex) override {}
-    void fail(BlockIndex) override {}
-    void forget_failure(BlockIndex) override {}
     std::span<std::byte> home(FrameIndex) override { return {}; }
   };
   struct Placed {

@@ -14,6 +14,7 @@
 
 #include "base/rng.h"
 #include "flash_worlds.h"
+#include "port/still_memory.h"
 
 namespace ebb::conformance {
 namespace {
@@ -23,17 +24,10 @@ constexpr std::uint32_t kExtents = 8;
 constexpr std::uint32_t kFlips = 10'000;
 constexpr std::size_t kPage = 4096;
 
-// Frames that are always at home: the buffers of a world.
-class Buffers final : public BackingMemory {
+// The buffers of a world.
+class Buffers final : public StillMemory {
  public:
   explicit Buffers(const FlashWorld& world) : world_(world) {}
-  Status create(FrameIndex) override { return Status::kOk; }
-  void destroy(FrameIndex) override {}
-  void attach(FrameIndex, BlockIndex) override {}
-  Status detach(BlockIndex, FrameIndex) override { return Status::kOk; }
-  void wake(BlockIndex) override {}
-  void fail(BlockIndex) override {}
-  void forget_failure(BlockIndex) override {}
   std::span<std::byte> home(FrameIndex frame) override { return world_.buffer(frame.value()); }
 
  private:

@@ -50,6 +50,14 @@ class Result:
         self.failed += 1
         self.failures.append(name)
 
+    def judge(self, code, output, name):
+        """A command that is one test."""
+        if code == 0:
+            self.passed += 1
+            return
+        self.output += output
+        self.fail(name)
+
 
 def run(argv, limit_s, environment=None):
     """Exit code and output of a command; the code is None if it had to be ended because its time was over.
@@ -210,11 +218,8 @@ class Fuzzers:
             if code == FUZZ_SKIPPED:
                 result.skipped += 1
                 result.reasons[f"{program.name}: {output.strip()}"] += 1
-            elif code == 0:
-                result.passed += 1
             else:
-                result.output += output
-                result.fail(" ".join(map(str, command)))  # which is the way to have it again
+                result.judge(code, output, " ".join(map(str, command)))  # which is the way to have it again
         if not result.passed + result.failed + result.skipped:
             result.fail("no fuzzer is built")
         return result
@@ -233,12 +238,8 @@ class Simulation:
         result = Result()
         for arguments in (["--replay", self.FOUND], ["--seed", self.seed, "--minutes", self.minutes]):
             code, output = run(["build/release/cli/ebb", "fuzz", *arguments], 60 * self.minutes + FUZZ_LIMIT_S)
-            if code == 0:
-                result.passed += 1
-                continue
-            result.output += output
             again = re.search(r"^again: (.+)$", output, re.MULTILINE)
-            result.fail(again.group(1) if again else f"ebb fuzz {' '.join(map(str, arguments))}")
+            result.judge(code, output, again.group(1) if again else f"ebb fuzz {' '.join(map(str, arguments))}")
         return result
 
 
@@ -266,11 +267,7 @@ class Inputs:
             command = [program, f"-max_total_time={self.seconds}", "-max_len=8192", f"-artifact_prefix={program}-",
                        found, f"tests/fuzzing/corpus/{program.name.removesuffix('_input')}"]
             code, output = run(command, self.seconds + FUZZ_LIMIT_S)
-            if code == 0:
-                result.passed += 1
-            else:
-                result.output += output
-                result.fail(program.name)  # where the input is that ended it, its output says
+            result.judge(code, output, program.name)  # where the input is that ended it, its output says
         return result
 
 

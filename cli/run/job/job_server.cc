@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "ebb/status.h"
@@ -30,19 +28,12 @@ constexpr std::size_t kPeersMax = 512;   // connections at once; more are turned
 constexpr std::size_t kListedMax = 256;  // processes, the dead among them
 constexpr int kMessagesMax = 32;         // of one member, before the others are heard
 
-std::string name_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-  std::string name;
-  std::getline(file, name);
-  return name;
-}
-
 }  // namespace
 
 JobServer::JobServer(const std::string& path, std::uint64_t budget_bytes, std::uint64_t flash_bytes,
                      JobBroker::Share share, bool strict)
     : listener_(listen_job(path)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(open_bell()),
       strict_(strict),
       watch_(path),
       broker_(budget_bytes, share, flash_bytes) {
@@ -60,7 +51,7 @@ JobServer::~JobServer() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  ::eventfd_write(wake_.get(), 1);
+  ring(wake_.get());
   thread_.join();
 }
 
@@ -120,7 +111,7 @@ void JobServer::accept_all() {
     std::size_t entry = kNone;
     if (facts_.processes.size() < kListedMax) {
       entry = facts_.processes.size();
-      facts_.processes.push_back({peer.pid, name_of(peer.pid)});
+      facts_.processes.push_back({peer.pid, process_name(peer.pid)});
     } else {
       ++facts_.more_processes;
     }

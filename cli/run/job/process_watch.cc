@@ -8,12 +8,12 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string_view>
 #include <system_error>
 
+#include "drivers/linux/system/system_files.h"
 #include "run/program_file.h"
 
 namespace ebb::cli {
@@ -24,11 +24,9 @@ constexpr std::uint64_t kOwnBytesMin = std::uint64_t{64} << 20;  // less is not 
 constexpr int kLooksOfTorch = 15;
 constexpr int kLooksOfFork = 2;
 
+// Empty: it has ended, or is not ours to look at.
 std::string read(pid_t pid, const char* what) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/" + what, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return read_text("/proc/" + std::to_string(pid) + "/" + what).value_or("");
 }
 
 // When it was started, and where its stack begins: the same in a process and in what it forks. Nothing: it has ended.
@@ -77,13 +75,9 @@ bool skips_hook(pid_t pid) {
   return false;
 }
 
-std::string name_of(pid_t pid) {
-  std::string name = read(pid, "comm");
-  if (!name.empty() && name.back() == '\n') name.pop_back();
-  return name;
-}
-
 }  // namespace
+
+std::string process_name(pid_t pid) { return read_line("/proc/" + std::to_string(pid) + "/comm").value_or(""); }
 
 ProcessWatch::Known& ProcessWatch::know(pid_t pid, std::uint64_t started) {
   Known& known = known_[pid];
@@ -130,7 +124,7 @@ void ProcessWatch::judge(pid_t pid, Known& known, bool forked, std::vector<Outsi
     return;
   }
   if (own < kOwnBytesMin) return;
-  Outsider outsider{pid, name_of(pid), {}, forked, own};
+  Outsider outsider{pid, process_name(pid), {}, forked, own};
   if (outsider.forked) {
     if (++known.looks >= kLooksOfFork) outsider.why = "forked from a process of the job: what it changes is its own";
   } else if (read(pid, "maps").find("libtorch_cpu") != std::string::npos) {

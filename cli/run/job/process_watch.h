@@ -14,6 +14,9 @@
 
 namespace ebb::cli {
 
+// What the kernel calls a process; empty if it has ended.
+std::string process_name(pid_t pid);
+
 struct Outsider {
   pid_t pid = 0;
   std::string name;

@@ -1,4 +1,4 @@
-// See job.h.
+// See ranks.h.
 #include "run/job/ranks.h"
 
 #include <algorithm>

@@ -152,8 +152,8 @@ int run(const Arguments& arguments) {
     ::setitimer(ITIMER_VIRTUAL, &limit, nullptr);
     const Scenario scenario = scenario_of(arguments, g_seed);
     g_machine = describe(scenario);
-    const FuzzOutcome outcome = run_fuzz(scenario, g_history);
-    if (run_fuzz(scenario, g_history).hash != outcome.hash) {
+    FuzzOutcome outcome;
+    if (!run_fuzz_twice(scenario, g_history, outcome)) {
       std::fprintf(stderr, "core_fuzz: seed %" PRIu64 " came to two different ends: the core is not deterministic\n",
                    g_seed);
       return 1;

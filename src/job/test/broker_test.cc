@@ -31,6 +31,15 @@ class Job {
     broker.report(id, {member.serial, member.granted, resident, kLeast, stall, false});
     broker.validate();
   }
+  // 2 needs memory, and 1 has it: what 1 is told.
+  JobBroker::Order ask_one_for_two() {
+    start(1);
+    join(2);
+    broker.need(2);
+    const auto orders = broker.take_orders();
+    EXPECT_EQ(orders.size(), 1u);
+    return orders.empty() ? JobBroker::Order{} : orders[0];
+  }
   // Until nobody has anything to confirm.
   void settle() {
     for (auto orders = broker.take_orders(); !orders.empty(); orders = broker.take_orders()) {
@@ -134,19 +143,15 @@ TEST(JobBroker, EqualSharesStayEqual) {
 
 TEST(JobBroker, NothingIsGrantedTwice) {
   Job job;
-  job.start(1);
-  job.join(2);
-  job.broker.need(2);
-  const auto orders = job.broker.take_orders();
-  ASSERT_EQ(orders.size(), 1u);
-  EXPECT_EQ(orders[0].id, 1u);
+  const JobBroker::Order order = job.ask_one_for_two();
+  EXPECT_EQ(order.id, 1u);
   EXPECT_EQ(job.granted(2), 0u);
   // What it says by an older order says nothing.
-  job.broker.report(1, {orders[0].serial - 1, kLeast, 0, kLeast, 0, false});
+  job.broker.report(1, {order.serial - 1, kLeast, 0, kLeast, 0, false});
   EXPECT_EQ(job.granted(2), 0u);
-  job.broker.report(1, {orders[0].serial, orders[0].bytes + 1, 0, kLeast, 0, false});
+  job.broker.report(1, {order.serial, order.bytes + 1, 0, kLeast, 0, false});
   EXPECT_EQ(job.granted(2), 0u);
-  job.broker.report(1, {orders[0].serial, orders[0].bytes, 0, kLeast, 0, false});
+  job.broker.report(1, {order.serial, order.bytes, 0, kLeast, 0, false});
   EXPECT_EQ(job.granted(2), kLeast);
 }
 
@@ -207,12 +212,8 @@ TEST(JobBroker, WhoDoesNotAnswerIsPassedOver) {
 
 TEST(JobBroker, WhoCannotGiveKeepsWhatItHas) {
   Job job;
-  job.start(1);
-  job.join(2);
-  job.broker.need(2);
-  const auto orders = job.broker.take_orders();
-  ASSERT_EQ(orders.size(), 1u);
-  job.broker.report(1, {orders[0].serial, kBudget - kMib, 0, kLeast, 0, true});
+  const JobBroker::Order told = job.ask_one_for_two();
+  job.broker.report(1, {told.serial, kBudget - kMib, 0, kLeast, 0, true});
   job.broker.validate();
   EXPECT_EQ(job.granted(1), kBudget - kMib);
   for (std::uint32_t i = 0; i <= JobBroker::kWaitTicks; ++i) {

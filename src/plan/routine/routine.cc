@@ -48,7 +48,7 @@ std::map<std::uint64_t, Routine::Tensor>::const_iterator Routine::find(std::uint
 
 void Routine::add(std::uint64_t serial, const Tensor& tensor) {
   next_uses_.cover(tensor.blocks);
-  if (counted_in_.size() < next_uses_.blocks()) counted_in_.resize(next_uses_.blocks(), 0);
+  counted_.cover(next_uses_.blocks());
   next_uses_.add(serial, tensor.blocks);
   tensors_[serial] = tensor;
 }
@@ -243,7 +243,7 @@ std::uint64_t Routine::next_use(BlockIndex block) const {
 void Routine::restart_scan() {
   scan_ = {};
   scan_.slot = slots_.current() == Slots::kNone ? slots_.first() : slots_.next(slots_.current());
-  ++scan_number_;
+  counted_.clear();
   launches_since_restart_ = 0;
 }
 
@@ -251,13 +251,13 @@ void Routine::restart_scan() {
 bool Routine::count(const PageTable& table, BlockRange blocks) {
   std::uint64_t more = 0, absent = 0;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-    if (counted_in_[i.value()] == scan_number_) continue;
+    if (counted_.has(i)) continue;
     ++more;
     absent += table[i].state == BlockState::kOnFlash || table[i].state == BlockState::kFetching ? 1 : 0;
   }
   const auto room = static_cast<std::uint64_t>(kMemoryShare * frames_);
   if (scan_.blocks + more + scan_.made_bytes / block_bytes_ > room) return false;
-  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) counted_in_[i.value()] = scan_number_;
+  counted_.add(blocks);
   scan_.blocks += more;
   scan_.absent += absent;
   return true;

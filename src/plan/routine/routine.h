@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/follow/block_marks.h"
 #include "plan/follow/next_uses.h"
 #include "plan/policy.h"
 #include "plan/routine/slots.h"
@@ -105,9 +106,8 @@ class Routine {
   std::uint32_t frames_ = 0;
   double flash_in_ns_ = 0;
   Scan scan_;  // for what to fetch: how far it has come
-  std::uint32_t scan_number_ = 0;
   std::uint32_t launches_since_restart_ = 0;
-  std::vector<std::uint32_t> counted_in_;  // by block: the scan that has counted it
+  BlockMarks counted_;  // by the scan
 };
 
 }  // namespace ebb

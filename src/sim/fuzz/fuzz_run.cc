@@ -51,4 +51,9 @@ FuzzOutcome run_fuzz(const Scenario& scenario, FuzzHistory& history) {
   return outcome;
 }
 
+bool run_fuzz_twice(const Scenario& scenario, FuzzHistory& history, FuzzOutcome& outcome) {
+  outcome = run_fuzz(scenario, history);
+  return run_fuzz(scenario, history).hash == outcome.hash;
+}
+
 }  // namespace ebb

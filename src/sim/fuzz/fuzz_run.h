@@ -29,4 +29,7 @@ struct FuzzOutcome {
 // The operations of the scenario, once; `history` tells what it is at.
 FuzzOutcome run_fuzz(const Scenario& scenario, FuzzHistory& history);
 
+// The same twice. False: they came to different ends, so the core is not deterministic.
+bool run_fuzz_twice(const Scenario& scenario, FuzzHistory& history, FuzzOutcome& outcome);
+
 }  // namespace ebb
