@@ -22,7 +22,8 @@ from children import ChildError, format_size  # noqa: E402
 BATCHES = {"gpt2": 4, "vit": 32, "resnet152": 32}
 TRACED = {"gpt2": (1, 2, 4, 8), "vit": (8, 16, 32, 64), "resnet152": (8, 16, 32, 64), "bert": (2, 4, 8, 16),
           "mlp": (16, 64, 256, 1024)}
-FRACTIONS = (2, 4, 8)
+FRACTIONS = "2,4,8"
+ROOMY = 1.25  # times the peak: where all fits
 WARM_UP_STEPS = 3
 TIMEOUT_S = 3600
 
@@ -50,26 +51,35 @@ def measure(child):
     return {"seconds": statistics.median(child.all("seconds")[WARM_UP_STEPS:]), "bits": child.all("bits")}
 
 
-def contender(function):
+def contender(what, progress, function):
     try:
-        return measure(function())
+        result = measure(function())
     except ChildError as error:
-        return {"failed": str(error).splitlines()[-1]}
+        result = {"failed": error.reason()}
+    progress(f"  {what}: {result.get('failed') or format(result['seconds'], '.4f') + ' s a step'}")
+    return result
 
 
 def train(name, arguments, progress):
     progress(f"{name}: without a limit")
     unlimited = stock(name, arguments).check()
     peak, rows = unlimited.find("peak_bytes"), []
-    for fraction in FRACTIONS:
+
+    def managed(what, memory, **options):
+        return contender(what, progress, lambda: ebbtide(name, BATCHES[name], arguments, memory, **options))
+
+    progress(f"  {measure(unlimited)['seconds']:.4f} s a step, {format_size(peak)}")
+    roomy = managed("with room for all", int(peak * ROOMY))
+    for fraction in map(int, arguments.fractions.split(",")):
         memory = peak // fraction
         progress(f"{name}: {format_size(memory)}")
         rows.append({
             "fraction": fraction, "memory_bytes": memory,
-            "save_on_cpu": contender(lambda: stock(name, arguments, "--memory", memory, "--save-on-cpu")),
-            "on_demand": contender(lambda: ebbtide(name, BATCHES[name], arguments, memory, policy="window")),
-            "ahead": contender(lambda: ebbtide(name, BATCHES[name], arguments, memory))})
-    return {"model": name, "batch": BATCHES[name], "peak_bytes": peak, "unlimited": measure(unlimited), "rows": rows}
+            "save_on_cpu": contender("save_on_cpu", progress,
+                                     lambda: stock(name, arguments, "--memory", memory, "--save-on-cpu")),
+            "on_demand": managed("on demand", memory, policy="window"), "ahead": managed("ahead", memory)})
+    return {"model": name, "batch": BATCHES[name], "peak_bytes": peak, "unlimited": measure(unlimited),
+            "roomy": roomy, "rows": rows}
 
 
 def trace(arguments, progress):
@@ -96,6 +106,7 @@ def table(models):
     for model in models:
         rows.append((f"{model['model']} ({model['unlimited']['seconds']:.3f} s a step)",
                      format_size(model["peak_bytes"]), "", "", "1.00x"))
+        rows.append(("  with room for all", "", "", "", cell(model["roomy"], model["unlimited"])))
         for row in model["rows"]:
             rows.append((f"  1/{row['fraction']}", format_size(row["memory_bytes"]),
                          *(cell(row[name], model["unlimited"]) for name in ("save_on_cpu", "on_demand", "ahead"))))
@@ -106,6 +117,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--models", default=",".join(BATCHES), help=f"comma-separated ({','.join(BATCHES)})")
     parser.add_argument("--steps", type=int, default=10, help=f"steps a run; the first {WARM_UP_STEPS} do not count")
+    parser.add_argument("--fractions", default=FRACTIONS, help=f"of the memory that it needs, 1/N [{FRACTIONS}]")
     parser.add_argument("--memory", default="48GiB", help="host memory to pin [48GiB]")
     parser.add_argument("--flash", help="directory for flash")
     parser.add_argument("--traces", help="write traces into this directory instead")

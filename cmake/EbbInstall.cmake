@@ -38,7 +38,7 @@ if(TARGET ebb_array)
   add_library(ebb_array_archive STATIC $<TARGET_OBJECTS:ebb_array>)
   set_target_properties(ebb_array_archive PROPERTIES OUTPUT_NAME ebb_array EXPORT_NAME array LINKER_LANGUAGE CXX
                         ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/archive) # the one of the build has this name too
-  target_link_libraries(ebb_array_archive INTERFACE ebb_archive hwy dnnl)
+  target_link_libraries(ebb_array_archive INTERFACE ebb_archive hwy $<$<BOOL:${EBB_ONEDNN}>:dnnl>)
   install(TARGETS ebb_array_archive EXPORT Ebbtide ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 

@@ -140,7 +140,8 @@ target_compile_definitions(cuda_test PRIVATE EBB_NVRTC="${nvrtc}")
 math(EXPR cuda_fuzz_runs "${EBB_FUZZ_RUNS} / 5") # a run is larger than those of the core
 ebb_fuzzer(cuda_fuzz RUNS ${cuda_fuzz_runs} SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/runtime/device_fuzz.cc
            LIBRARIES ebb cuda_soft)
-add_executable(gpu_bench ${CMAKE_SOURCE_DIR}/tests/cuda/device/gpu_bench.cc)
+add_executable(gpu_bench ${CMAKE_SOURCE_DIR}/tests/cuda/device/gpu_bench.cc
+                         ${CMAKE_SOURCE_DIR}/tests/cuda/device/gpu_costs.cc)
 target_link_libraries(gpu_bench PRIVATE ebb ebb_flags)
 set_target_properties(gpu_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 

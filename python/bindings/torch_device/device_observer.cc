@@ -15,6 +15,7 @@
 #include "bindings/torch_device/allocations.h"
 #include "bindings/torch_device/collectives.h"
 #include "bindings/torch_device/operator_kinds.h"
+#include "bindings/torch_device/refused_storage.h"
 
 namespace ebb::torch_adapter {
 namespace {
@@ -106,7 +107,7 @@ void refuse(RunningOperator& running, Arguments arguments, const std::string& re
       const void* const data = data_of(part);
       if (data == nullptr || !device.runtime().manages(data)) return;
       running.refused.push_back(part.storage());
-      running.refused.back().unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(reason);
+      refuse_address(*running.refused.back().unsafeGetStorageImpl(), reason);
     });
   });
 }
@@ -139,7 +140,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   if (context == nullptr) return;
   auto& running = *static_cast<RunningOperator*>(context);
   for (const c10::Storage& storage : running.refused) {
-    storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
+    give_address_again(*storage.unsafeGetStorageImpl());
   }
   show_all(Arguments(function.outputs().data(), function.outputs().size()));
   if (running.collective) wait_for_collective(function.outputs());

@@ -6,11 +6,12 @@ import sys
 
 import device_operators
 import device_workloads
+import gpu_programs
 import pytest
 import runner
 
 BLOCK = 2 * runner.MIB
-SLICE = 350
+SLICE = 60
 CUDA_WORKLOADS = (*device_workloads.NAMES, "wide")
 
 
@@ -52,7 +53,22 @@ def test_scenarios(gpu, flash, scenario, strict):
     compare(f"device_scenarios:{scenario}", options(flash, memory), env={"EBB_DEVICE_STRICT": strict})
 
 
-@pytest.mark.parametrize("first", range(0, 2 * SLICE, SLICE))
+@pytest.mark.parametrize("program", gpu_programs.EXACT)
+@pytest.mark.parametrize("strict", ["0", "1"])
+def test_programs(gpu, flash, program, strict):
+    memory = 128 * runner.MIB if strict == "0" else 1024 * runner.MIB
+    compare(f"gpu_programs:{program}", options(flash, memory), env={"EBB_DEVICE_STRICT": strict})
+
+
+@pytest.mark.parametrize("strict", ["0", "1"])
+def test_kernels_chosen_by_speed(gpu, flash, strict):
+    expected = runner.stock_result("gpu_programs:convolutions", device="cuda", timeout=900)
+    child = runner.managed("gpu_programs:convolutions", options(flash, "1GiB"), device="cuda", timeout=900,
+                           env={"EBB_DEVICE_STRICT": strict})
+    assert child.find("result") == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("first", range(0, 720, SLICE))
 def test_every_operator_announces(gpu, flash, first):
     arguments = {"device": "cuda", "first": first, "last": first + SLICE, "timeout": 1800}
     expected = runner.stock_result("device_operators:walk", **arguments)

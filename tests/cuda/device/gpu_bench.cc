@@ -11,6 +11,7 @@
 
 #include "drivers/cuda/cuda_device.h"
 #include "ebb/device.h"
+#include "gpu_costs.h"
 
 namespace ebb {
 namespace {
@@ -154,6 +155,7 @@ int bench(const std::string& library, std::size_t block) {
   double map_us = 0;
   double unmap_us = 0;
   mapping(*device, map_us, unmap_us);
+  const std::string costs = measure_costs(api, *device, block);
   device.reset();
   std::string description;
   const double pass = passes(api, library, block, description);
@@ -161,7 +163,7 @@ int bench(const std::string& library, std::size_t block) {
               description.c_str(), block, plain_in, plain_out);
   std::printf("\"block_in_gb_s\": %.2f, \"block_out_gb_s\": %.2f, \"map_us\": %.2f, \"unmap_us\": %.2f, ", block_in,
               block_out, map_us, unmap_us);
-  std::printf("\"pass_gb_s\": %.2f}\n", pass);
+  std::printf("\"pass_gb_s\": %.2f, \"costs\": %s}\n", pass, costs.c_str());
   must(api.context_pop(&context), "cuCtxPopCurrent");
   must(api.context_release(0), "cuDevicePrimaryCtxRelease");
   return 0;
