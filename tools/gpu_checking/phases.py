@@ -41,7 +41,8 @@ class Machine:
         return asked.stdout.strip()
 
     def configure(self):
-        words = ["cmake", "--preset", "release", f"-DEBB_PYTHON={self.python}", "-DEBB_EXAMPLES=OFF"]
+        words = ["cmake", "--preset", "release", f"-DEBB_PYTHON={self.python}", "-DEBB_EXAMPLES=OFF",
+                 "-DEBB_WERROR=OFF"]  # another compiler warns of other things
         if not self.dependencies.is_dir():
             return Step("configure", words, must=True)
         libraries = self.dependencies / "lib"
