@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
@@ -35,6 +36,11 @@ Allocations& all() {
 ManagedDevice* managed_device() { return g_device; }
 
 void set_managed_device(DeviceRuntime& runtime, c10::Device device) {
+  if constexpr (!GivesHandles<c10::impl::VirtualGuardImpl>) {
+    throw Error(Status::kUnsupported,
+                "this PyTorch does not tell the handles of streams, by which work on a GPU is announced: install "
+                "PyTorch 2.10 or newer");
+  }
   if (g_device == nullptr) g_device = new ManagedDevice(runtime, device);
 }
 
@@ -92,5 +98,6 @@ void ebb_device_free(void* data, ssize_t, int, void* stream) {
 void ebb_device_record_stream(void* data, void* stream) {
   Allocations& known = all();
   const std::lock_guard lock(known.mutex);
-  known.other_streams[data].push_back(stream);
+  std::vector<void*>& streams = known.other_streams[data];
+  if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
 }

@@ -31,7 +31,7 @@ class ManagedDevice {
       const Guard guard(device_.type());
       return guard.getStreamNativeHandle(guard.getStream(device_));
     } else {
-      throw Error(Status::kUnsupported, "this PyTorch does not tell the handles of streams: install a newer one");
+      return nullptr;  // set_managed_device() has refused
     }
   }
 
@@ -40,7 +40,7 @@ class ManagedDevice {
   c10::Device device_;
 };
 
-// The one of this process; null before set_managed_device().
+// The one of this process; null before set_managed_device(), which throws Error where this PyTorch cannot do it.
 ManagedDevice* managed_device();
 void set_managed_device(DeviceRuntime& runtime, c10::Device device);
 

@@ -8,6 +8,7 @@ asks an allocator of its own that ours does not keep.
 from __future__ import annotations
 
 import functools
+import warnings
 
 import torch
 
@@ -28,8 +29,9 @@ def start(options: _C.Options, device_type: str) -> None:
     _C.enable(options, device_type)
     if cuda:
         _install_allocator()
-        _replace_statistics()
+        _replace_statistics(options.device_memory)
         _refuse_graphs()
+        _leave_benchmark_off()
     _split_lists(device_type, options.device_memory // SHARE)
     _announce_resizing(device_type)
     imports.when_imported("triton.runtime.jit", lambda module: _announce_kernels(module.JITFunction))
@@ -73,8 +75,11 @@ def _statistics(device=None) -> dict:
             "num_device_free": 0, "max_split_size": -1}
 
 
-def _replace_statistics() -> None:
+def _replace_statistics(budget: int) -> None:
     memory = torch.cuda.memory
+    # What a program may count on: that is how much it makes at once, not how much there can be.
+    memory.mem_get_info = torch.cuda.mem_get_info = lambda device=None: (
+        max(budget - _C.stats()["live_bytes"], 0), budget)
     memory.memory_stats_as_nested_dict = torch.cuda.memory_stats_as_nested_dict = _statistics
     for name in ("reset_peak_memory_stats", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
                  "reset_max_memory_cached"):
@@ -90,6 +95,23 @@ def _refuse_graphs() -> None:
                     "mode='reduce-overhead')")
 
     torch.cuda.CUDAGraph.capture_begin = capture_begin
+
+
+def _leave_benchmark_off() -> None:
+    """cuDNN's search for the fastest kernel asks how much memory there is, which PyTorch's pluggable allocators cannot
+    tell: it would end the first convolution."""
+    set_benchmark = torch._C._set_cudnn_benchmark
+
+    def stay_off(on):
+        if on:
+            warnings.warn("ebbtide: torch.backends.cudnn.benchmark stays off with --device-memory: PyTorch lets no "
+                          "allocator but its own tell cuDNN how much memory it may try kernels in", stacklevel=3)
+        set_benchmark(False)
+
+    torch._C._set_cudnn_benchmark = stay_off
+    kind = type(torch.backends.cudnn)
+    kind.benchmark = property(lambda self: torch._C._get_cudnn_benchmark(), lambda self, on: stay_off(on))
+    set_benchmark(False)
 
 
 def _is_tensors(value) -> bool:
