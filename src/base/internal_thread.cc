@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -18,8 +20,14 @@ Status start_internal_thread(const char* name, std::function<void()> body, std::
   // Blocked before it starts: a thread begins with the mask of its maker.
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
   Status status = Status::kOk;
+  std::shared_ptr<std::atomic<bool>> begun;  // the thread's too: it may be done with it after its maker is
   try {
-    std::thread made(std::move(body));
+    begun = std::make_shared<std::atomic<bool>>(false);
+    std::thread made([begun, body = std::move(body)] {
+      *begun = true;
+      begun->notify_one();
+      body();
+    });
     ::pthread_setname_np(made.native_handle(), name);
     thread = std::move(made);
   } catch (const std::system_error&) {
@@ -28,6 +36,7 @@ Status start_internal_thread(const char* name, std::function<void()> body, std::
     status = Status::kUnsupported;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (status == Status::kOk) begun->wait(false);
   return status;
 }
 

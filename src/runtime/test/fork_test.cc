@@ -38,19 +38,22 @@ std::string title(const testing::TestParamInfo<Parameters>& info) {
   return std::string(info.param.driver) + "_" + std::to_string(info.param.block_bytes / kKiB) + "KiB";
 }
 
+std::shared_ptr<Runtime> open(const Parameters& parameters) {
+  Options options;
+  options.memory = kBudget;
+  options.flash_bytes = 512 * kMiB;
+  options.block_bytes = parameters.block_bytes;
+  options.memory_driver = parameters.driver;
+  try {
+    return Runtime::open(options);
+  } catch (const Error&) {
+    ::_exit(kSkip);
+  }
+}
+
 class World {
  public:
-  explicit World(const Parameters& parameters) {
-    Options options;
-    options.memory = kBudget;
-    options.flash_bytes = 512 * kMiB;
-    options.block_bytes = parameters.block_bytes;
-    options.memory_driver = parameters.driver;
-    try {
-      runtime_ = Runtime::open(options);
-    } catch (const Error&) {
-      ::_exit(kSkip);
-    }
+  explicit World(const Parameters& parameters) : runtime_(open(parameters)) {
     for (std::size_t i = 0; i < kTensors; ++i) {
       tensors_.push_back(static_cast<std::uint64_t*>(runtime_->allocate(kTensorBytes)));
       fill(i, 1);
@@ -315,6 +318,33 @@ TEST_P(Fork, AChildWhoseParentWasKilledHasItsMemoryOrFailsWhenItTouchesIt) {
     EXPECT_NE(answer, 'w');
     EXPECT_NE(answer, 's');
   }
+}
+
+// On a busy machine, where a thread can be amid its beginning for long: a sanitizer holds locks there.
+TEST_P(Fork, AtOnceAfterARuntimeIsOpened) {
+  expect_end(in_a_child(kSecondsMax, [] {
+    constexpr int kRounds = 20;
+    constexpr int kOthers = 4;
+    std::atomic<int> busy{0};
+    std::atomic<bool> over{false};
+    std::vector<std::thread> others;
+    for (int i = 0; i < kOthers; ++i) {
+      others.emplace_back([&] {
+        for (++busy; !over;) continue;
+      });
+    }
+    while (busy < kOthers) std::this_thread::yield();
+    int result = 0;
+    for (int round = 0; result == 0 && round < kRounds; ++round) {
+      const auto runtime = open(GetParam());
+      auto* const words = static_cast<std::uint64_t*>(runtime->allocate(kTensorBytes));
+      words[0] = 7;
+      result = in_a_child(kSecondsMax / 2, [&] { return words[0] == 7 ? 0 : kWrong; });
+    }
+    over = true;
+    for (std::thread& other : others) other.join();
+    return result;
+  }));
 }
 
 std::function<void()> g_prepare;
