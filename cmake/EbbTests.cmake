@@ -145,6 +145,10 @@ add_executable(gpu_bench ${CMAKE_SOURCE_DIR}/tests/cuda/device/gpu_bench.cc
 target_link_libraries(gpu_bench PRIVATE ebb ebb_flags)
 set_target_properties(gpu_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+add_executable(gpu_replay ${CMAKE_SOURCE_DIR}/tests/cuda/runtime/gpu_replay.cc)
+target_link_libraries(gpu_replay PRIVATE ebb ebb_rivals ebb_trace ebb_flags)
+set_target_properties(gpu_replay PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 # The tests of arrays anywhere, with a GPU as the place of new ones. Of one thread but for streams, which cuda_test has.
 if(TARGET ebb_array AND NOT EBB_SANITIZE MATCHES "thread")
   ebb_gtest(cuda_operations_test SOURCES ${CMAKE_SOURCE_DIR}/tests/cuda/kernels/array_environment.cc

@@ -22,8 +22,9 @@ struct Options {
   // window: fetch all that an announced operator needs in one batch, evict by recency, keep a reserve of free frames.
   // foresight: window, and from the second iteration on fetch ahead and evict by the recorded future.
   std::string policy = "foresight";
-  // The unit of residency; a power of two from 4 KiB. 2 MiB is one huge page.
-  std::uint64_t block_bytes = 2 * kMiB;
+  // The unit of residency; a power of two from 4 KiB. 0: 2 MiB, which is one huge page; on a GPU, where each change of
+  // a mapping costs as much as copying 2 MiB, up to 16 MiB, a 2048th of its memory at most.
+  std::uint64_t block_bytes = 0;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
   std::uint64_t managed_bytes_min = 64 * kKiB;
   // Files that the program maps by itself from now on (private, or only to read; not small ones) are managed, too,

@@ -256,6 +256,10 @@ bool Engine::serve(BlockIndex index, Urgency urgency) {
 // A frame that can be had at once, or none; then as many evictions are started as there are blocks waiting.
 FrameIndex Engine::acquire(BlockIndex index, Urgency urgency) {
   if (frames_.free() > 0 && !frames_.over()) return frames_.take_free();
+  // On a GPU a new frame costs once what each change of mapping costs; elsewhere it costs the system's memory.
+  if (limits_.keep_pinned && frames_.room() > 0) {
+    if (const FrameIndex frame = frames_.take(); frame.valid()) return frame;
+  }
   if (const FrameIndex frame = steal_dead(); frame.valid()) return frame;
   if (const FrameIndex frame = frames_.take(); frame.valid()) return frame;
   const std::uint32_t waiting = urgent_.size() + wanted_.size() + 1;

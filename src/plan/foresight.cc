@@ -306,6 +306,7 @@ Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
     next.spare = frames() / kSpareShare;
     return next;
   }
+  if (table.count(BlockState::kOnFlash) == 0) return {};
   const Ahead next = planned(table, below);
   return next.block.valid() ? next : unplanned(table);
 }

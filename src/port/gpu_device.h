@@ -48,6 +48,8 @@ class GpuDevice {
   virtual Status copy_out(std::span<std::byte> to, FrameIndex frame) = 0;
 
   virtual Status make_event(Event& event) = 0;
+  // One that also knows when it was done.
+  virtual Status make_timer(Event& event) = 0;
   virtual void destroy_event(Event event) = 0;
   // The event is done when all that the stream was given until now is.
   virtual Status record(Event event, Stream stream) = 0;
@@ -55,6 +57,8 @@ class GpuDevice {
   virtual Status wait(Stream stream, Event event) = 0;
   // kOk: done, kBusy: not yet.
   virtual Status query(Event event) = 0;
+  // Nanoseconds between two timers that were done in this order. kBusy: not yet.
+  virtual Status elapsed(Event from, Event to, std::uint64_t& ns) = 0;
 
   // Why the device is lost, in a sentence for people; empty while it works.
   virtual const std::string& failure() const = 0;

@@ -33,6 +33,7 @@ constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
 void check(Options& options) {
+  if (options.block_bytes == 0) options.block_bytes = kBlockBytesUsual;
   if (!std::has_single_bit(options.block_bytes) || options.block_bytes < kBlockBytesMin ||
       options.block_bytes > kBlockBytesMax) {
     refuse("block size " + format_size(options.block_bytes) + " is not a power of two from 4 KiB to 1 GiB");

@@ -1,5 +1,5 @@
 """Tensors on a real GPU under Ebbtide: what stock PyTorch gives on the same GPU, bit for bit. Skipped where there is
-none; `tools/gpu_check` takes a skip for a failure. It has not run on one yet.
+none; `tools/gpu_check` takes a skip for a failure.
 """
 
 import sys
@@ -39,8 +39,8 @@ def compare(target, options_, *, env=None, **arguments):
 def test_training(gpu, flash, name, fraction):
     peak = runner.once("gpu peak", name, lambda: compare(
         "device_workloads:run", options(flash, "2GiB"), name=name)["peak_live_bytes"])
-    # The models are small: blocks of 2 MiB are too few at an eighth of them. cuBLAS keeps a workspace besides.
-    memory = max(peak // fraction, 16 * BLOCK) // BLOCK * BLOCK + 36 * runner.MIB
+    # The models are small: blocks of 2 MiB are too few at an eighth of them. cuBLAS keeps some workspaces besides.
+    memory = max(peak // fraction, 16 * BLOCK) // BLOCK * BLOCK + 12 * runner.MIB
     stats = compare("device_workloads:run", options(flash, memory), name=name)
     if name == "wide":
         runner.assert_moved(stats)

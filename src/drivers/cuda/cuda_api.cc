@@ -39,6 +39,7 @@ void find_all(Symbols& symbols, Api& api) {
   symbols.find(api.event_destroy, "cuEventDestroy_v2");
   symbols.find(api.event_record, "cuEventRecord");
   symbols.find(api.event_query, "cuEventQuery");
+  symbols.find(api.event_elapsed, "cuEventElapsedTime");
   symbols.find(api.copy_in, "cuMemcpyHtoDAsync_v2");
   symbols.find(api.copy_out, "cuMemcpyDtoHAsync_v2");
   symbols.find(api.fill, "cuMemsetD8Async");

@@ -57,6 +57,7 @@ inline constexpr Device kHost = -1;                   // CU_DEVICE_CPU
 inline constexpr int kAccessReadWrite = 3;            // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kGranularityMinimum = 0;         // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventDefault = 0;          // CU_EVENT_DEFAULT
 inline constexpr unsigned kEventWithoutTiming = 2;    // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kHostPortable = 1;          // CU_MEMHOSTALLOC_PORTABLE
 
@@ -110,6 +111,7 @@ struct Api {
   Result (*event_destroy)(Event event) = nullptr;
   Result (*event_record)(Event event, Stream stream) = nullptr;
   Result (*event_query)(Event event) = nullptr;
+  Result (*event_elapsed)(float* milliseconds, Event from, Event to) = nullptr;
   Result (*copy_in)(Pointer to, const void* from, std::size_t bytes, Stream stream) = nullptr;
   Result (*copy_out)(void* to, Pointer from, std::size_t bytes, Stream stream) = nullptr;
   Result (*fill)(Pointer to, unsigned char value, std::size_t bytes, Stream stream) = nullptr;

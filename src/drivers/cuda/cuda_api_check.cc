@@ -72,6 +72,7 @@ static_assert(Same<decltype(Api::event_create), decltype(&cuEventCreate)>::value
 static_assert(Same<decltype(Api::event_destroy), decltype(&cuEventDestroy)>::value);
 static_assert(Same<decltype(Api::event_record), decltype(&cuEventRecord)>::value);
 static_assert(Same<decltype(Api::event_query), decltype(&cuEventQuery)>::value);
+static_assert(Same<decltype(Api::event_elapsed), decltype(&cuEventElapsedTime)>::value);
 static_assert(Same<decltype(Api::copy_in), decltype(&cuMemcpyHtoDAsync)>::value);
 static_assert(Same<decltype(Api::copy_out), decltype(&cuMemcpyDtoHAsync)>::value);
 static_assert(Same<decltype(Api::fill), decltype(&cuMemsetD8Async)>::value);

@@ -1,6 +1,8 @@
 // See cuda_device.h. Making and describing a device: cuda_open.cc.
 #include "drivers/cuda/cuda_device.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "drivers/cuda/cuda_current.h"
 
@@ -114,11 +116,15 @@ Status CudaDevice::copy_out(std::span<std::byte> to, FrameIndex frame) {
   return status_of(gpu_.api.copy_out(to.data(), home(frame), to.size(), out_), "cuMemcpyDtoHAsync");
 }
 
-Status CudaDevice::make_event(Event& event) {
+Status CudaDevice::make_event(Event& event) { return make_event(event, cuda::kEventWithoutTiming); }
+
+Status CudaDevice::make_timer(Event& event) { return make_event(event, cuda::kEventDefault); }
+
+Status CudaDevice::make_event(Event& event, unsigned flags) {
   if (lost()) return Status::kIoError;
   const cuda::Current current(gpu_.api, gpu_.context);
   cuda::Event made = nullptr;
-  const Status status = status_of(gpu_.api.event_create(&made, cuda::kEventWithoutTiming), "cuEventCreate");
+  const Status status = status_of(gpu_.api.event_create(&made, flags), "cuEventCreate");
   event = made;
   return status;
 }
@@ -153,6 +159,17 @@ Status CudaDevice::query(Event event) {
   // Whatever else it is, the work before the event can no longer be told to be over.
   if (result != kSuccess) lose("the work before an event", result);
   return result == kSuccess ? Status::kOk : Status::kIoError;
+}
+
+Status CudaDevice::elapsed(Event from, Event to, std::uint64_t& ns) {
+  if (lost()) return Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  float milliseconds = 0;
+  const cuda::Result result =
+      gpu_.api.event_elapsed(&milliseconds, static_cast<cuda::Event>(from), static_cast<cuda::Event>(to));
+  if (result == cuda::kNotReady) return Status::kBusy;
+  ns = static_cast<std::uint64_t>(std::max(milliseconds, 0.0F) * 1e6F);
+  return status_of(result, "cuEventElapsedTime");
 }
 
 Status CudaDevice::status_of(cuda::Result error, const char* what) {

@@ -45,10 +45,12 @@ class CudaDevice final : public GpuDevice {
   Status copy_in(FrameIndex frame, std::span<const std::byte> from) override;
   Status copy_out(std::span<std::byte> to, FrameIndex frame) override;
   Status make_event(Event& event) override;
+  Status make_timer(Event& event) override;
   void destroy_event(Event event) override;
   Status record(Event event, Stream stream) override;
   Status wait(Stream stream, Event event) override;
   Status query(Event event) override;
+  Status elapsed(Event from, Event to, std::uint64_t& ns) override;
   const std::string& failure() const override { return failure_; }
   std::string description() const override;
 
@@ -61,6 +63,7 @@ class CudaDevice final : public GpuDevice {
   cuda::Pointer home(FrameIndex frame) const { return homes_ + frame.value() * config_.block_bytes; }
   cuda::Pointer address(BlockIndex block) const { return space_ + block.value() * config_.block_bytes; }
   Status permit(cuda::Pointer address, std::size_t bytes);
+  Status make_event(Event& event, unsigned flags);
   Status status_of(cuda::Result error, const char* what);
   void lose(const char* what, cuda::Result error);
   bool lost() const { return !failure_.empty(); }

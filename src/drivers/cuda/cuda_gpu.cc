@@ -13,6 +13,7 @@ Status Gpu::find(const std::string& library, int ordinal, std::string& reason) {
   if (const Result error = api.init(0); error != kSuccess) {
     const char* remedy = "; nvidia-smi says more";
     if (error == kNoDevice) remedy = "; give the process a GPU (CUDA_VISIBLE_DEVICES, --gpus of the container)";
+    if (error == kNotInitialized) remedy = "; this process was forked from one that used CUDA: start it with spawn";
     if (error == kStubLibrary) remedy = "; the stub of the toolkit was loaded: put the driver's before it";
     if (error == kDriverMismatch) remedy = "; the library does not fit the kernel's driver: restart the machine";
     const Status status = refuse(error, "the CUDA driver does not start", reason);

@@ -57,7 +57,12 @@ class TwoLoops {
     policy_->set_pace(pace);
     policy_->budget(kBlock, 8);
     for (std::uint32_t i = 0; i < kWeights; ++i) policy_->allocated(i + 1, kBlock, blocks(i));
-    for (std::uint32_t i = 0; i < kWeights; ++i) table_[BlockIndex(i)].state = BlockState::kOnFlash;
+    for (std::uint32_t i = 0; i < kWeights; ++i) {
+      for (const BlockState state : {BlockState::kResident, BlockState::kEvicting}) {
+        static_cast<void>(table_.become(BlockIndex(i), state, FrameIndex(0)));
+      }
+      static_cast<void>(table_.become(BlockIndex(i), BlockState::kOnFlash));
+    }
   }
   void launch(std::uint64_t op, std::uint32_t weight) {
     policy_->launched(op, std::vector<Touch>{{weight + 1, kBlock, blocks(weight), false}});

@@ -66,10 +66,13 @@ Status FrameMap::let_leave(const Departure* must_leave) {
   }
   const auto over = [&](const Departure& departure) { return !stands(departure); };
   std::erase_if(leaving_, over);
+  if (leaving_.empty()) return Status::kOk;
+  timelines_.poll();
   batch_.clear();
   for (const Departure& departure : leaving_) {
-    if (timelines_.done(departure.until)) batch_.push_back(departure.block);
+    if (timelines_.known_done(departure.until)) batch_.push_back(departure.block);
   }
+  if (batch_.empty()) return Status::kOk;
   const Status status = unmap_all(batch_);
   std::erase_if(leaving_, over);
   return status;

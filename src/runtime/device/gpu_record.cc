@@ -1,5 +1,5 @@
-// GpuRuntime: iterations, and the recording of some. While it records, every launch is waited for: then the time from
-// when it was ready to its end, by the host's clock, is that of its kernels.
+// GpuRuntime: iterations, and the recording of some. While it records, every launch is waited for, so that the next one
+// finds how long it took.
 #include <cstdio>
 
 #include "base/clock.h"
@@ -8,10 +8,15 @@
 
 namespace ebb {
 
-// How long the program has run since the launch announced last was ready.
+// How long the launch announced last keeps the device busy, as others of its kind have; or, before one of them has
+// ended, how long the host has taken since.
 void GpuRuntime::tell_time() {
-  const std::uint64_t now = monotonic_ns();
-  if (last_launch_ns_ != 0 && now > last_launch_ns_) core_.launches().ran(now - last_launch_ns_);
+  if (last_launch_ns_ == 0) return;
+  times_.collect();
+  std::uint64_t ns = 0;
+  if (!times_.known(last_kind_, ns)) ns = monotonic_ns() - last_launch_ns_;
+  core_.launches().ran(ns);
+  last_launch_ns_ = 0;
 }
 
 void GpuRuntime::step() noexcept {
@@ -19,6 +24,7 @@ void GpuRuntime::step() noexcept {
   const Lock lock(mutex_);
   stats_file_.end_step(read_stats().fetched_bytes);
   ++steps_;
+  tell_time();
   if (recorder_ != nullptr) recorder_->steps_are_told();
   core_.launches().step();
   if (recorder_ != nullptr && recorder_->due()) write_recording();

@@ -27,6 +27,12 @@ constexpr int kLooksMax = 4;
 constexpr std::chrono::seconds kOthersMax{10};
 constexpr std::chrono::minutes kFlashMax{10};
 
+KernelTimes::Kind kind_of(std::uint64_t op, std::span<const Core::Range> ranges) {
+  std::uint64_t bytes = 0;
+  for (const Core::Range& range : ranges) bytes += range.bytes;
+  return KernelTimes::kind_of(op, bytes);
+}
+
 }  // namespace
 
 GpuRuntime::GpuRuntime(const Options& options, Parts parts)
@@ -39,6 +45,7 @@ GpuRuntime::GpuRuntime(const Options& options, Parts parts)
       frames_(*device_, *timelines_, parts.config.blocks, parts.config.frames(), options.device_strict),
       queue_(*device_, frames_, *timelines_, parts.config.block_bytes, parts.config.host_extents,
              parts.config.queue_depth),
+      times_(*device_),
       core_(parts.config, frames_, std::move(parts.policy)),
       on_flash_(parts.config.queue_depth),
       recorder_(parts.recorder),
@@ -57,6 +64,7 @@ GpuRuntime::~GpuRuntime() {
     // A child has neither the thread nor the device: their handles are forgotten.
     new (&mover_) std::thread();
     static_cast<void>(flash_.release());
+    times_.forget();
     static_cast<void>(timelines_.release());
     static_cast<void>(device_.release());
     return;
@@ -217,7 +225,7 @@ GpuRuntime::Turn::~Turn() {
 std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t op,
                                        std::span<const Core::Range> ranges) {
   const Turn turn(*this, lock);
-  if (recorder_ == nullptr || !running_.empty()) tell_time();
+  tell_time();
   Launch launch;
   launch.line = timelines_->line_of(stream);
   if (launch.line == Timelines::kNone || !timelines_->hold(launch.line)) {
@@ -236,6 +244,8 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
     forget_launch(launch);
     throw;
   }
+  launch.sample = times_.begin(kind_of(op, ranges), stream);
+  last_kind_ = launch.sample.kind;
   last_launch_ns_ = monotonic_ns();
   running_.push_back(std::move(launch));
   return running_.back().ticket;
@@ -318,13 +328,13 @@ void GpuRuntime::retire(std::uint64_t ticket) noexcept {
 
 void GpuRuntime::end_launch(Launch& launch) {
   std::uint64_t mark = 0;
+  times_.end(launch.sample, timelines_->stream_of(launch.line));
   if (timelines_->mark(launch.line, mark) != Status::kOk) return;  // the device is lost
   for (const FrameIndex frame : launch.frames) frames_.used(frame, launch.line, mark);
   if (!options_.device_strict && recorder_ == nullptr) return;
   Fences end;
   end.add(launch.line, mark);
   if (timelines_->wait_here(end) != Status::kOk) return;
-  if (recorder_ != nullptr) tell_time();
   if (!options_.device_strict) return;
   std::erase_if(launch.blocks, [&](BlockIndex block) { return core_.table()[block].pins > 0; });
   static_cast<void>(frames_.unmap(launch.blocks));

@@ -22,6 +22,7 @@
 #include "plan/recorder.h"
 #include "port/raw_flash.h"
 #include "runtime/device/frame_map.h"
+#include "runtime/device/kernel_times.h"
 #include "runtime/device/tier_queue.h"
 #include "runtime/device/timelines.h"
 #include "runtime/pace/stall_clock.h"
@@ -76,6 +77,7 @@ class GpuRuntime final : public DeviceRuntime {
     std::thread::id thread;
     std::vector<BlockIndex> blocks;
     std::vector<FrameIndex> frames;
+    KernelTimes::Sample sample;
   };
 
   // Launches and allocations are made ready one after the other, so that no two wait for each other.
@@ -130,6 +132,7 @@ class GpuRuntime final : public DeviceRuntime {
   std::string flash_directory_;
   FrameMap frames_;
   TierQueue queue_;
+  KernelTimes times_;
 
   mutable OrderedMutex<Rank::kRuntime> mutex_;
   OrderedCondition changed_;  // something came from flash, went there, or a launch ended
@@ -146,6 +149,7 @@ class GpuRuntime final : public DeviceRuntime {
   std::string refused_;  // what announce() could not throw
   std::uint64_t steps_ = 0;
   std::uint64_t last_launch_ns_ = 0;
+  KernelTimes::Kind last_kind_ = 0;
   std::uint64_t peak_resident_bytes_ = 0;
   int process_;
   std::atomic<bool> stopping_{false};

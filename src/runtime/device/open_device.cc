@@ -17,9 +17,17 @@ namespace {
 constexpr double kHostBytesANs = 12;
 constexpr std::uint64_t kBlockBytesMin = 64 * kKiB;
 
+// Of a GPU's memory where nobody says: at least so many, of at most so many bytes each.
+constexpr std::uint64_t kBlocksWanted = 2048;
+constexpr std::uint64_t kBlockBytesMost = 16 * kMiB;
+
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
 void check(Options& options) {
+  if (options.block_bytes == 0) {
+    options.block_bytes =
+        std::clamp(std::bit_floor(options.device_memory / kBlocksWanted), kBlockBytesUsual, kBlockBytesMost);
+  }
   if (!std::has_single_bit(options.block_bytes) || options.block_bytes < kBlockBytesMin ||
       options.block_bytes > kBlockBytesMax) {
     refuse("block size " + format_size(options.block_bytes) + " is not a power of two from 64 KiB to 1 GiB");

@@ -52,6 +52,7 @@ class Timelines {
   // Keeps a line to its stream, as long as it is marked later. False: too many are held.
   bool hold(std::uint32_t line);
   void let_go(std::uint32_t line);
+  GpuDevice::Stream stream_of(std::uint32_t line) const { return lines_[line].stream; }
   // A mark behind all that the line's stream has been given. Fails only where the device is lost.
   Status mark(std::uint32_t line, std::uint64_t& mark);
   // What the line's stream is given from now on waits for these.
@@ -60,6 +61,8 @@ class Timelines {
   Status wait_here(const Fences& fences);
   // Whether these are over; true of a lost device, on which nothing is to be waited for.
   bool done(const Fences& fences);
+  // The same by what the device said last, without asking it.
+  bool known_done(const Fences& fences) const;
   // Asks the device how far it is.
   void poll();
   // Everything that has been marked.

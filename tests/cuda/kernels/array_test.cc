@@ -291,6 +291,7 @@ class CudaOperatorTest : public testing::TestWithParam<World> {
     options.block_bytes = 2 * kMiB;
     options.device_memory = 32 * options.block_bytes;
     options.memory = 64 * options.block_bytes;
+    options.flash_bytes = kGiB;
     const Options found = options_from_environment();
     options.cuda_library = found.cuda_library;
     options.nvrtc_library = found.nvrtc_library;

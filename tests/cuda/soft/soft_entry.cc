@@ -232,6 +232,17 @@ EBB_SOFT Result cuEventQuery(Event event) {
   return call->broken;
 }
 
+EBB_SOFT Result cuEventElapsedTime(float* milliseconds, Event from, Event to) {
+  Call call("cuEventElapsedTime");
+  if (call.result() != kSuccess) return call.result();
+  const std::shared_ptr<SoftEvent> first = call->event_of(from);
+  const std::shared_ptr<SoftEvent> second = call->event_of(to);
+  if (first == nullptr || second == nullptr) return kInvalidHandle;
+  if (!first->done() || !second->done()) return kNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(second->done_at() - first->done_at()).count();
+  return call->broken;
+}
+
 EBB_SOFT Result cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   Call call("cuStreamWaitEvent");
   if (call.result() != kSuccess) return call.result();

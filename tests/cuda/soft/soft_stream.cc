@@ -57,6 +57,7 @@ bool run_guarded(const std::function<void()>& body, const std::byte* begin, cons
 void SoftEvent::reach(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   if (done_ < number) done_ = number;
+  done_at_ = std::chrono::steady_clock::now();
   changed_.notify_all();
 }
 

@@ -4,6 +4,7 @@
 // but an event's, which is a leaf too.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -33,6 +34,11 @@ class SoftEvent {
     return done_ >= recorded_;
   }
   void wait(std::uint64_t number);
+  // When it was done last.
+  std::chrono::steady_clock::time_point done_at() const {
+    const std::lock_guard lock(mutex_);
+    return done_at_;
+  }
 
   Clock clock;  // of the last recording; under the World's lock
 
@@ -41,6 +47,7 @@ class SoftEvent {
   std::condition_variable changed_;
   std::uint64_t recorded_ = 0;
   std::uint64_t done_ = 0;
+  std::chrono::steady_clock::time_point done_at_;
 };
 
 class SoftStream {

@@ -1,0 +1,138 @@
+// TimedDevice: a GPU without content that takes as long as one: streams are points in time, copies and kernels move
+// them on, and calls cost the host what they cost on a GPU. For measuring a runtime's own part without hardware.
+//
+// Owned by its runtime; called by one thread at a time, as any GpuDevice. Nothing that it holds can be read or written.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "port/gpu_device.h"
+
+namespace ebb {
+
+class TimedDevice final : public GpuDevice {
+ public:
+  // Nanoseconds of host time a call, and bytes a nanosecond of a copy. The defaults are an NVIDIA H200's with driver
+  // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-costs.json): mapping is between idle and busy.
+  struct Costs {
+    std::uint64_t create = 60'000;
+    std::uint64_t map = 700;
+    std::uint64_t permit = 25'000;  // a block
+    std::uint64_t unmap = 18'000;   // a block
+    std::uint64_t record = 130;
+    std::uint64_t wait = 115;
+    std::uint64_t query = 700;
+    std::uint64_t copy = 1'500;  // to start one
+    double bytes_a_ns = 48;
+  };
+  struct Calls {
+    std::uint64_t created = 0, mapped = 0, permits = 0, unmapped = 0, recorded = 0, waited = 0, queried = 0;
+    std::uint64_t copied_in = 0, copied_out = 0;
+    std::uint64_t host_ns = 0;
+  };
+
+  TimedDevice(std::size_t block_bytes, std::uint32_t blocks, std::size_t host_bytes, const Costs& costs)
+      : block_bytes_(block_bytes), costs_(costs), host_bytes_(host_bytes), bytes_(block_bytes * blocks) {
+    space_ = reserve(bytes_);
+    host_ = reserve(host_bytes_);
+  }
+  ~TimedDevice() override {
+    ::munmap(space_, bytes_);
+    ::munmap(host_, host_bytes_);
+  }
+
+  std::byte* base() const override { return space_; }
+  std::size_t bytes() const override { return bytes_; }
+  std::span<std::byte> host() override { return {host_, host_bytes_}; }
+  Status create(FrameIndex) override { return cost(costs_.create, calls_.created); }
+  void destroy(FrameIndex) override {}
+  Status map(FrameIndex, BlockIndex) override { return cost(costs_.map, calls_.mapped); }
+  Status permit(BlockRange blocks) override { return cost(costs_.permit * blocks.count, calls_.permits); }
+  Status unmap(BlockRange blocks) override {
+    calls_.unmapped += blocks.count - 1;
+    return cost(costs_.unmap * blocks.count, calls_.unmapped);
+  }
+  Stream copy_stream(Copy direction) const override {
+    return const_cast<std::uint64_t*>(&copies_[direction == Copy::kIn ? 0 : 1]);
+  }
+  Status copy_in(FrameIndex, std::span<const std::byte> from) override {
+    return copy(copies_[0], from.size(), calls_.copied_in);
+  }
+  Status copy_out(std::span<std::byte> to, FrameIndex) override {
+    return copy(copies_[1], to.size(), calls_.copied_out);
+  }
+  Status make_event(Event& event) override {
+    event = new std::uint64_t(0);
+    return Status::kOk;
+  }
+  Status make_timer(Event& event) override { return make_event(event); }
+  Status elapsed(Event from, Event to, std::uint64_t& ns) override {
+    const std::uint64_t end = *static_cast<std::uint64_t*>(to);
+    ns = end - *static_cast<std::uint64_t*>(from);
+    return end <= monotonic_ns() ? Status::kOk : Status::kBusy;
+  }
+  void destroy_event(Event event) override { delete static_cast<std::uint64_t*>(event); }
+  Status record(Event event, Stream stream) override {
+    *static_cast<std::uint64_t*>(event) = std::max(end_of(stream), monotonic_ns());
+    return cost(costs_.record, calls_.recorded);
+  }
+  Status wait(Stream stream, Event event) override {
+    std::uint64_t& end = end_of(stream);
+    end = std::max(end, *static_cast<std::uint64_t*>(event));
+    return cost(costs_.wait, calls_.waited);
+  }
+  Status query(Event event) override {
+    static_cast<void>(cost(costs_.query, calls_.queried));
+    return *static_cast<std::uint64_t*>(event) <= monotonic_ns() ? Status::kOk : Status::kBusy;
+  }
+  const std::string& failure() const override { return failure_; }
+  std::string description() const override { return "CUDA without a GPU, timed"; }
+
+  // A kernel in a stream, which is any std::uint64_t of the caller's; and when the stream will be done.
+  void run(Stream stream, std::uint64_t ns) {
+    std::uint64_t& end = end_of(stream);
+    end = std::max(end, monotonic_ns()) + ns;
+  }
+  std::uint64_t& end_of(Stream stream) { return *static_cast<std::uint64_t*>(stream); }
+  const Calls& calls() const { return calls_; }
+
+ private:
+  static std::byte* reserve(std::size_t bytes) {
+    void* const made = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EBB_CHECK(made != MAP_FAILED);
+    return static_cast<std::byte*>(made);
+  }
+  Status cost(std::uint64_t ns, std::uint64_t& count) {
+    ++count;
+    calls_.host_ns += ns;
+    for (const std::uint64_t until = monotonic_ns() + ns; monotonic_ns() < until;) {
+    }
+    return Status::kOk;
+  }
+  Status copy(std::uint64_t& stream, std::size_t bytes, std::uint64_t& count) {
+    static_cast<void>(cost(costs_.copy, count));
+    stream =
+        std::max(stream, monotonic_ns()) + static_cast<std::uint64_t>(static_cast<double>(bytes) / costs_.bytes_a_ns);
+    return Status::kOk;
+  }
+
+  std::size_t block_bytes_;
+  Costs costs_;
+  std::size_t host_bytes_;
+  std::size_t bytes_;
+  std::byte* space_ = nullptr;
+  std::byte* host_ = nullptr;
+  std::uint64_t copies_[2] = {0, 0};
+  Calls calls_;
+  std::string failure_;
+};
+
+}  // namespace ebb
