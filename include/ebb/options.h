@@ -57,6 +57,9 @@ struct Options {
   // More than 0: tensors live on a GPU, in so many bytes of its memory; `memory` is then host memory that is pinned for
   // it, and the tier between GPU and flash (include/ebb/device.h). Has run on no GPU yet: docs/cuda.md.
   std::uint64_t device_memory = 0;
+  // What has left the GPU before leaves it again only as far as it has changed, which kernels of Ebbtide's find out.
+  // They are compiled by NVRTC; without that, or off, all of it is copied.
+  bool device_notes = true;
   // Which GPU, as CUDA counts them.
   int device = 0;
   // To find what is not announced: nothing is mapped but what a running launch has announced. Slow.

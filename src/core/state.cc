@@ -14,7 +14,8 @@ Engine::Limits limits_of(const CoreConfig& config, const Policy& policy, std::ui
   limits.in_flight = std::clamp<std::uint32_t>(frames / 4, 2, config.queue_depth);
   limits.lane = std::max<std::uint32_t>(limits.in_flight / (config.host_extents > 0 ? 4 : 2), 1);
   limits.keep_pinned = !config.faults;
-  limits.clean_host = config.faults;  // a GPU's copies to host memory are not hashed
+  limits.clean_host = config.faults || config.host_notes;
+  limits.clean_to_host = config.faults;  // a GPU's copies are over, for the engine, as soon as they have been started
   limits.reserve = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 1, 16) : 0;
   limits.read_ahead = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 0, 8) : 0;
   return limits;

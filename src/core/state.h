@@ -28,8 +28,9 @@ struct CoreConfig {
   std::uint32_t host_extents = 0;         // blocks in host memory, where that is a tier of its own
   std::uint64_t cache_bytes_a_block = 0;  // of the tables of ranges kept for reuse
   bool tables_in_budget = true;           // false: the core's own memory is not of the device tier
-  bool faults = true;     // false: a touch of an absent block is fatal, so a launch keeps all that it announced
-  double host_in_ns = 0;  // how long one block takes from host memory
+  bool host_notes = false;  // without faults: what leaves for host memory is copied only if it has changed
+  bool faults = true;       // false: a touch of an absent block is fatal, so a launch keeps all that it announced
+  double host_in_ns = 0;    // how long one block takes from host memory
   double flash_in_ns = 1'500'000;  // and from flash
   double flash_out_ns = 0;         // to get there; 0: as long
   double flash_both_ns = 0;        // as in Pace

@@ -200,7 +200,7 @@ void Engine::pump() {
   if (unhurried) fetch_ahead(Tier::kFlash);
   restore_reserve();
   if (policy_.listens() && urgent_.empty() && wanted_.empty()) {
-    if (table_.has_host() && limits_.clean_host) clean_ahead(Tier::kHost);
+    if (table_.has_host() && limits_.clean_to_host) clean_ahead(Tier::kHost);
     clean_ahead(Tier::kFlash);
   }
   starved_ = !urgent_.empty() && transfers_.in_flight() == 0 ? urgent_.front() : BlockIndex::none();

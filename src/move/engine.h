@@ -38,6 +38,7 @@ class Engine {
     std::uint32_t lane = 16;       // of the transfers, those in one lane that nobody waits for
     bool keep_pinned = false;      // blocks that are pinned, by pin() then, stay, whoever else wants room
     bool clean_host = true;        // what leaves for host memory is compared with its copy there: a good one saves it
+    bool clean_to_host = true;     // and is written there ahead, where a lane that has nothing to do can be told
   };
   struct Counters {
     std::uint64_t fetched = 0, evicted = 0, clean = 0, prefetched = 0, wasted = 0;  // blocks

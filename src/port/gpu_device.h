@@ -20,7 +20,7 @@ namespace ebb {
 
 class GpuDevice {
  public:
-  enum class Copy : std::uint8_t { kIn, kOut };
+  enum class Copy : std::uint8_t { kIn, kOut, kNote };
   using Stream = void*;  // runs what it is given in order, beside others; null: the default stream
   using Event = void*;
 
@@ -41,11 +41,19 @@ class GpuDevice {
   // Takes the frames under blocks away, all of which have one. No work that uses them is under way.
   virtual Status unmap(BlockRange blocks) = 0;
 
-  // Each direction of copies has a stream.
+  // Each direction of copies has a stream, and so has noting what has been copied.
   virtual Stream copy_stream(Copy direction) const = 0;
   // Starts a copy between host() and the whole of a frame, in the stream of its direction.
   virtual Status copy_in(FrameIndex frame, std::span<const std::byte> from) = 0;
   virtual Status copy_out(std::span<std::byte> to, FrameIndex frame) = 0;
+
+  // Whether the device itself can tell what a frame has changed by since it was copied. If so: note() remembers what a
+  // frame holds, which is what the block `place` of host() holds from then on; copy_out_changed() does as copy_out(),
+  // but copies no more than differs from that, and remembers it. Whoever has copied to a place in another way notes it
+  // again.
+  virtual bool tells_changes() const { return false; }
+  virtual Status note(FrameIndex /*frame*/, std::uint32_t /*place*/) { return Status::kUnsupported; }
+  virtual Status copy_out_changed(FrameIndex /*frame*/, std::uint32_t /*place*/) { return Status::kUnsupported; }
 
   virtual Status make_event(Event& event) = 0;
   // One that also knows when it was done.

@@ -133,6 +133,7 @@ Options options_from_environment() {
   read_size("EBB_DEVICE_MEMORY", options.device_memory);
   read_number("EBB_DEVICE", options.device);
   read_switch("EBB_DEVICE_STRICT", options.device_strict);
+  read_switch("EBB_DEVICE_NOTES", options.device_notes);
   read_text("EBB_CUDA_LIBRARY", options.cuda_library);
   read_text("EBB_NVRTC_LIBRARY", options.nvrtc_library);
   read_text("EBB_CUBLAS_LIBRARY", options.cublas_library);

@@ -8,6 +8,7 @@ asks an allocator of its own that ours does not keep.
 from __future__ import annotations
 
 import functools
+import pathlib
 import warnings
 
 import torch
@@ -26,6 +27,7 @@ def start(options: _C.Options, device_type: str) -> None:
     cuda = device_type == "cuda"
     if cuda:
         _check_cuda()
+        options.nvrtc_library = options.nvrtc_library or _nvrtc_of_torch()
     _C.enable(options, device_type)
     if cuda:
         _install_allocator()
@@ -45,6 +47,12 @@ def _check_cuda() -> None:
     if torch.cuda.is_initialized():
         raise Error("CUDA has been used in this process already: call ebbtide.enable(device_memory=...) before the "
                     "first tensor on the GPU")
+
+
+def _nvrtc_of_torch() -> str:
+    """CUDA's compiler at run time, which PyTorch brings along where the loader does not look; empty: it does not."""
+    folder = pathlib.Path(torch.__file__).parents[1] / "nvidia"
+    return next((str(path) for path in sorted(folder.glob("*/lib/libnvrtc.so.[0-9]*"), reverse=True)), "")
 
 
 def _install_allocator() -> None:

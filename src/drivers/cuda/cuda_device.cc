@@ -28,7 +28,9 @@ void CudaDevice::release() {
     unmapped &= gpu_.api.unmap(home(FrameIndex(i)), config_.block_bytes) == kSuccess;
     static_cast<void>(gpu_.api.release(frames_[i]));
   }
+  changes_.reset();
   if (in_ != nullptr) static_cast<void>(gpu_.api.stream_destroy(in_));
+  if (note_ != nullptr) static_cast<void>(gpu_.api.stream_destroy(note_));
   if (out_ != nullptr) static_cast<void>(gpu_.api.stream_destroy(out_));
   if (space_ != 0 && unmapped) static_cast<void>(gpu_.api.unreserve(space_, bytes()));
   if (homes_ != 0 && unmapped) static_cast<void>(gpu_.api.unreserve(homes_, config_.frames * config_.block_bytes));
@@ -114,6 +116,19 @@ Status CudaDevice::copy_out(std::span<std::byte> to, FrameIndex frame) {
   EBB_CHECK_EQ(to.size(), config_.block_bytes);
   const cuda::Current current(gpu_.api, gpu_.context);
   return status_of(gpu_.api.copy_out(to.data(), home(frame), to.size(), out_), "cuMemcpyDtoHAsync");
+}
+
+Status CudaDevice::note(FrameIndex frame, std::uint32_t place) {
+  if (lost()) return Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  return status_of(changes_->note(home(frame), place, note_), "cuLaunchKernel");
+}
+
+Status CudaDevice::copy_out_changed(FrameIndex frame, std::uint32_t place) {
+  if (lost()) return Status::kIoError;
+  const cuda::Current current(gpu_.api, gpu_.context);
+  std::byte* const to = host().data() + place * config_.block_bytes;
+  return status_of(changes_->copy_changed(home(frame), to, place, out_), "cuLaunchKernel");
 }
 
 Status CudaDevice::make_event(Event& event) { return make_event(event, cuda::kEventWithoutTiming); }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "drivers/cuda/cuda_gpu.h"
+#include "drivers/cuda/kernels/change_kernels.h"
 #include "port/gpu_device.h"
 
 namespace ebb {
@@ -28,6 +29,8 @@ class CudaDevice final : public GpuDevice {
     std::uint32_t blocks = 0;
     std::uint32_t frames = 0;
     std::size_t host_bytes = 0;
+    std::uint32_t noted = 0;    // blocks of host(), its first, whose content is noted where the GPU can; 0: none
+    std::string nvrtc_library;  // which that takes; empty: the one that the loader finds
   };
   // kInvalid, kUnsupported, kNoMemory, kIoError, with a sentence in `reason` that says what to do about it.
   static Status make(const Config& config, std::unique_ptr<CudaDevice>& device, std::string& reason);
@@ -41,7 +44,12 @@ class CudaDevice final : public GpuDevice {
   Status map(FrameIndex frame, BlockIndex block) override;
   Status permit(BlockRange blocks) override;
   Status unmap(BlockRange blocks) override;
-  Stream copy_stream(Copy direction) const override { return direction == Copy::kIn ? in_ : out_; }
+  Stream copy_stream(Copy direction) const override {
+    return direction == Copy::kIn ? in_ : direction == Copy::kOut ? out_ : note_;
+  }
+  bool tells_changes() const override { return changes_ != nullptr; }
+  Status note(FrameIndex frame, std::uint32_t place) override;
+  Status copy_out_changed(FrameIndex frame, std::uint32_t place) override;
   Status copy_in(FrameIndex frame, std::span<const std::byte> from) override;
   Status copy_out(std::span<std::byte> to, FrameIndex frame) override;
   Status make_event(Event& event) override;
@@ -77,7 +85,10 @@ class CudaDevice final : public GpuDevice {
   void* host_ = nullptr;
   cuda::Stream in_ = nullptr;
   cuda::Stream out_ = nullptr;
-  std::vector<cuda::Handle> frames_;  // 0: none
+  cuda::Stream note_ = nullptr;
+  std::unique_ptr<cuda::ChangeKernels> changes_;  // null: nothing tells what has changed,
+  std::string why_not_;                           // because of this, or because nobody wants to know
+  std::vector<cuda::Handle> frames_;              // 0: none
   std::vector<bool> blocks_;
 };
 

@@ -25,6 +25,11 @@ Status CudaDevice::make(const Config& config, std::unique_ptr<CudaDevice>& devic
     if (const Status status = made->check_memory(reason); status != Status::kOk) return status;
     if (const Status status = made->allocate_host(reason); status != Status::kOk) return status;
     if (const Status status = made->make_streams(reason); status != Status::kOk) return status;
+    if (config.noted > 0 && config.block_bytes % cuda::ChangeKernels::kPartBytes == 0) {
+      made->changes_ =
+          cuda::ChangeKernels::make(made->gpu_.api, made->gpu_.context, made->gpu_.capability, config.nvrtc_library,
+                                    config.block_bytes, config.noted, made->why_not_);
+    }
     const std::size_t homes = config.frames * config.block_bytes;
     cuda::Result result = made->gpu_.api.reserve(&made->space_, made->bytes(), config.block_bytes, 0, 0);
     if (result == kSuccess) result = made->gpu_.api.reserve(&made->homes_, homes, config.block_bytes, 0, 0);
@@ -70,7 +75,7 @@ Status CudaDevice::allocate_host(std::string& reason) {
 }
 
 Status CudaDevice::make_streams(std::string& reason) {
-  for (cuda::Stream* const stream : {&in_, &out_}) {
+  for (cuda::Stream* const stream : {&in_, &out_, &note_}) {
     const cuda::Result error = gpu_.api.stream_create(stream, cuda::kStreamNonBlocking);
     if (error == kSuccess) continue;
     *stream = nullptr;
@@ -83,7 +88,8 @@ std::string CudaDevice::description() const {
   int version = 0;
   static_cast<void>(gpu_.api.driver_version(&version));
   return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + " on " + gpu_.name +
-         ", " + format_size(config_.frames * config_.block_bytes) + " of its memory";
+         ", " + format_size(config_.frames * config_.block_bytes) + " of its memory" +
+         (tells_changes() ? "" : ", all that leaves it is copied" + (why_not_.empty() ? "" : " (" + why_not_ + ")"));
 }
 
 }  // namespace ebb

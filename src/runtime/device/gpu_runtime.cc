@@ -230,7 +230,7 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
   launch.line = timelines_->line_of(stream);
   if (launch.line == Timelines::kNone || !timelines_->hold(launch.line)) {
     throw Error(Status::kInvalid, "launches are open in too many streams at once: retire some, at most " +
-                                      std::to_string(Fences::kLinesMax - 3) + " streams may have any");
+                                      std::to_string(Fences::kLinesMax - 4) + " streams may have any");
   }
   launch.thread = std::this_thread::get_id();
   launch.blocks = blocks_of(ranges);

@@ -77,6 +77,8 @@ std::unique_ptr<GpuDevice> open_cuda(const Options& options, const Core::Config&
   wanted.block_bytes = config.block_bytes;
   wanted.blocks = config.blocks;
   wanted.frames = config.frames();
+  wanted.noted = options.device_notes ? config.host_extents : 0;
+  wanted.nvrtc_library = options.nvrtc_library;
   wanted.host_bytes = TierQueue::host_bytes(config.block_bytes, config.host_extents, config.queue_depth);
   std::unique_ptr<CudaDevice> device;
   std::string reason;
@@ -103,6 +105,7 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
   parts.config = core_config(options);
   parts.device = open_cuda(options, parts.config);
+  parts.config.host_notes = parts.device->tells_changes();
   if (const Status status = Timelines::make(*parts.device, parts.timelines); status != Status::kOk) {
     throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
   }

@@ -13,6 +13,7 @@ TierQueue::TierQueue(GpuDevice& device, FrameMap& frames, Timelines& timelines, 
       block_bytes_(block_bytes),
       host_extents_(host_extents),
       host_(host_extents),
+      noted_(host_extents),
       staging_(depth) {
   EBB_CHECK_LE(host_bytes(block_bytes, host_extents, depth), device.host().size());
 }
@@ -52,14 +53,51 @@ Status TierQueue::copy_in(FrameIndex frame, std::span<std::byte> from, Fences& p
   return status;
 }
 
+// A block leaves for host memory. What has left from there before may well be what is there still: then it is worth
+// knowing.
+Status TierQueue::leave(const FlashRequest& request) {
+  const std::uint32_t extent = request.extent.value();
+  Fences& fences = host_[extent];
+  if (!request.has_expected || !device_.tells_changes()) {
+    noted_[extent] = false;
+    return copy_out(place(request.extent), fences, request.frame);
+  }
+  Fences before = frames_.everything(request.frame);
+  before.add(fences);
+  if (!noted_[extent]) {
+    const Status status = copy_out(place(request.extent), fences, request.frame);
+    return status == Status::kOk ? note(request.frame, extent, before) : status;
+  }
+  std::uint64_t mark = 0;
+  Status status = timelines_.wait(Timelines::kOut, before);
+  if (status == Status::kOk) status = device_.copy_out_changed(request.frame, extent);
+  if (status == Status::kOk) status = timelines_.mark(Timelines::kOut, mark);
+  noted_[extent] = status == Status::kOk;
+  if (status != Status::kOk) return status;
+  frames_.copied(request.frame, Timelines::kOut, mark);
+  fences.add(Timelines::kOut, mark);
+  return status;
+}
+
+// Beside the copy, which reads the same frame, and waits for the same.
+Status TierQueue::note(FrameIndex frame, std::uint32_t extent, const Fences& before) {
+  std::uint64_t mark = 0;
+  Status status = timelines_.wait(Timelines::kNote, before);
+  if (status == Status::kOk) status = device_.note(frame, extent);
+  if (status == Status::kOk) status = timelines_.mark(Timelines::kNote, mark);
+  if (status != Status::kOk) return status;
+  noted_[extent] = true;
+  frames_.copied(frame, Timelines::kNote, mark);
+  host_[extent].add(Timelines::kNote, mark);
+  return status;
+}
+
 void TierQueue::start(const FlashRequest& request) {
   const bool write = request.kind == FlashRequest::Kind::kWrite;
   const bool host = request.extent.value() < host_extents_;
   Status status = Status::kOk;
   if (host) {
-    Fences& place_fences = host_[request.extent.value()];
-    status = write ? copy_out(place(request.extent), place_fences, request.frame)
-                   : copy_in(request.frame, place(request.extent), place_fences);
+    status = write ? leave(request) : copy_in(request.frame, place(request.extent), host_[request.extent.value()]);
   } else if (write) {
     status = copy_out(staging(request.token), staging_[request.token], request.frame);
   }

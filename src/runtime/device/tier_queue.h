@@ -3,8 +3,8 @@
 //
 // A copy between device and host is complete, for the core, as soon as it is in its stream: whoever uses the frame or
 // the place in host memory next waits, in a stream, for the mark behind the copy. What goes to flash is complete when
-// it is there, and carries a digest; in host memory there is none. Nothing tells which blocks a kernel has changed, so
-// every eviction to the host tier copies.
+// it is there, and carries a digest; in host memory there is none. A place in host memory to which a block leaves for
+// the second time is noted, where the device can: from the third time on no more is copied than has changed.
 //
 // Owned by a GpuRuntime. start(), ready(), finish() and pop() under its lock; the mover alone talks to flash, without
 // it, about the requests that ready() gave it. A request's staging buffer is that of its token.
@@ -52,6 +52,8 @@ class TierQueue {
   std::span<std::byte> place(ExtentIndex extent);
   Status copy_out(std::span<std::byte> to, Fences& place, FrameIndex frame);
   Status copy_in(FrameIndex frame, std::span<std::byte> from, Fences& place);
+  Status leave(const FlashRequest& request);
+  Status note(FrameIndex frame, std::uint32_t extent, const Fences& before);
 
   GpuDevice& device_;
   FrameMap& frames_;
@@ -59,6 +61,7 @@ class TierQueue {
   std::size_t block_bytes_;
   std::uint32_t host_extents_;
   std::vector<Fences> host_;     // by host extent: copies from and to it
+  std::vector<bool> noted_;      // by host extent: the device knows what is there
   std::vector<Fences> staging_;  // by token
   std::vector<FlashRequest> waiting_;
   std::vector<FlashCompletion> completed_;

@@ -29,10 +29,11 @@ Status Timelines::make(GpuDevice& device, std::unique_ptr<Timelines>& timelines)
   return Status::kOk;
 }
 
-Timelines::Timelines(GpuDevice& device) : device_(device), lines_(2) {
+Timelines::Timelines(GpuDevice& device) : device_(device), lines_(3) {
   lines_.reserve(Fences::kLinesMax);
   lines_[kIn].stream = device.copy_stream(GpuDevice::Copy::kIn);
   lines_[kOut].stream = device.copy_stream(GpuDevice::Copy::kOut);
+  lines_[kNote].stream = device.copy_stream(GpuDevice::Copy::kNote);
 }
 
 Timelines::~Timelines() {
@@ -43,7 +44,7 @@ Timelines::~Timelines() {
 }
 
 std::uint32_t Timelines::line_of(GpuDevice::Stream stream) {
-  for (std::uint32_t i = kOut + 1; i < lines_.size(); ++i) {
+  for (std::uint32_t i = kNote + 1; i < lines_.size(); ++i) {
     if (lines_[i].stream != stream) continue;
     lines_[i].used = ++uses_;
     return i;
@@ -58,7 +59,7 @@ std::uint32_t Timelines::take_line(GpuDevice::Stream stream) {
   } else {
     // What its stream was given last has to be over: then all its numbers are done, and mean nothing any more.
     taken = kNone;
-    for (std::uint32_t i = kOut + 1; i < lines_.size(); ++i) {
+    for (std::uint32_t i = kNote + 1; i < lines_.size(); ++i) {
       if (lines_[i].held == 0 && (taken == kNone || lines_[i].used < lines_[taken].used)) taken = i;
     }
     if (taken == kNone) return kNone;
@@ -76,7 +77,7 @@ bool Timelines::hold(std::uint32_t line) {
   std::uint32_t held = 0;
   for (const Line& other : lines_) held += other.held > 0 ? 1 : 0;
   // One is left for who only marks.
-  if (lines_[line].held == 0 && held + 3 >= Fences::kLinesMax) return false;
+  if (lines_[line].held == 0 && held + 4 >= Fences::kLinesMax) return false;
   ++lines_[line].held;
   return true;
 }

@@ -18,7 +18,7 @@ namespace ebb {
 
 class Fences {
  public:
-  static constexpr std::uint32_t kLinesMax = 18;  // of copies two, of the program the rest
+  static constexpr std::uint32_t kLinesMax = 19;  // of copies three, of the program the rest
 
   std::uint64_t operator[](std::uint32_t line) const { return until_[line]; }
   void add(std::uint32_t line, std::uint64_t mark) {
@@ -38,6 +38,7 @@ class Timelines {
   static constexpr std::size_t kMarksMax = 512;
   static constexpr std::uint32_t kIn = 0;  // the lines of the copy streams
   static constexpr std::uint32_t kOut = 1;
+  static constexpr std::uint32_t kNote = 2;
 
   // kNoMemory, kIoError: the device gives no events.
   static Status make(GpuDevice& device, std::unique_ptr<Timelines>& timelines);

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
 
+#include "base/rng.h"
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/cuda/cuda_probe.h"
 #include "gpu_program.h"
@@ -27,6 +29,9 @@ class DeviceTest : public testing::TestWithParam<World> {
     config_.blocks = kBlocks;
     config_.frames = kFrames;
     config_.host_bytes = 4 * config_.block_bytes;
+    config_.noted = 4;
+    const char* const nvrtc = std::getenv("EBB_NVRTC_LIBRARY");
+    config_.nvrtc_library = GetParam() == World::kSoft ? EBB_SOFT_NVRTC : nvrtc != nullptr ? nvrtc : "";
     std::string reason;
     const Status status = CudaDevice::make(config_, device_, reason);
     if (GetParam() == World::kGpu && status != Status::kOk) GTEST_SKIP() << "no GPU: " << reason;
@@ -144,6 +149,44 @@ TEST_P(DeviceTest, EventsAreOrderedAndReused) {
     EXPECT_EQ(host(1)[config_.block_bytes - 1], std::byte(round));
     EXPECT_EQ(device_->query(event_in), Status::kOk);
   }
+}
+
+// A place that no longer holds what was noted of it shows which parts have been copied.
+TEST_P(DeviceTest, CopiesOutOnlyWhatHasChanged) {
+  if (!device_->tells_changes()) GTEST_SKIP() << "no NVRTC here: " << device_->description();
+  const FrameIndex frame(0);
+  ASSERT_EQ(device_->create(frame), Status::kOk);
+  Rng rng(7);
+  for (std::byte& value : host(0)) value = std::byte(rng.below(256));
+  std::memcpy(host(1).data(), host(0).data(), config_.block_bytes);
+  ASSERT_EQ(device_->copy_in(frame, host(0)), Status::kOk);
+  finish(GpuDevice::Copy::kIn);
+  ASSERT_EQ(device_->copy_out(host(2), frame), Status::kOk);
+  ASSERT_EQ(device_->note(frame, 2), Status::kOk);
+  finish(GpuDevice::Copy::kOut);
+  finish(GpuDevice::Copy::kNote);
+  ASSERT_TRUE(std::ranges::equal(host(2), host(0)));
+  const auto untouched = [&] { return std::ranges::count(host(2), std::byte{0xee}); };
+  std::memset(host(2).data(), 0xee, config_.block_bytes);
+  ASSERT_EQ(device_->copy_out_changed(frame, 2), Status::kOk);
+  finish(GpuDevice::Copy::kOut);
+  EXPECT_EQ(static_cast<std::size_t>(untouched()), config_.block_bytes);
+  // Signs of two neighbouring floats, and a bit at the end: each of them is a change of its own.
+  for (const std::size_t at : {std::size_t{3}, std::size_t{7}, config_.block_bytes - 1}) host(1)[at] ^= std::byte{0x80};
+  ASSERT_EQ(device_->copy_in(frame, host(1)), Status::kOk);
+  finish(GpuDevice::Copy::kIn);
+  ASSERT_EQ(device_->copy_out_changed(frame, 2), Status::kOk);
+  finish(GpuDevice::Copy::kOut);
+  EXPECT_EQ(host(2)[3], host(1)[3]);
+  EXPECT_EQ(host(2)[7], host(1)[7]);
+  EXPECT_EQ(host(2)[config_.block_bytes - 1], host(1)[config_.block_bytes - 1]);
+  EXPECT_LT(static_cast<std::size_t>(untouched()), config_.block_bytes - 4096);
+  EXPECT_LE(config_.block_bytes - static_cast<std::size_t>(untouched()), 2 * 4096u);
+  // And what has been copied is known.
+  std::memset(host(2).data(), 0xee, config_.block_bytes);
+  ASSERT_EQ(device_->copy_out_changed(frame, 2), Status::kOk);
+  finish(GpuDevice::Copy::kOut);
+  EXPECT_EQ(static_cast<std::size_t>(untouched()), config_.block_bytes);
 }
 
 TEST_P(DeviceTest, SaysWhatItIs) {

@@ -37,6 +37,7 @@ class Fuzz {
         gpu_options(frames_, static_cast<std::uint32_t>(rng_.chance(1, 4) ? 0 : rng_.between(1, 24)), "8MiB");
     options.policy = rng_.chance(1, 2) ? "foresight" : "window";
     options.device_strict = rng_.chance(1, 8);
+    options.device_notes = rng_.chance(1, 2);
     runtime_ = DeviceRuntime::open(options);
     for (void*& stream : streams_) EBB_CHECK(soft::new_stream(&stream) == 0);
   }

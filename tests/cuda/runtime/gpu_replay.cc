@@ -1,7 +1,7 @@
 // Replays an iteration's trace on a runtime over a timed device, as PyTorch would: what a step takes, and what the
 // runtime costs the host. No GPU is needed; the numbers say where time goes, not what a GPU gives.
 //
-//   gpu_replay TRACE DEVICE_MEMORY HOST_MEMORY [POLICY [BLOCK [STEPS [COMPUTE_SECONDS]]]]
+//   gpu_replay TRACE DEVICE_MEMORY HOST_MEMORY [POLICY [BLOCK [STEPS [COMPUTE_SECONDS [CHANGED]]]]]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -109,9 +109,12 @@ int replay(int argc, char** argv) {
   parts.config.host_extents =
       static_cast<std::uint32_t>(options.memory / options.block_bytes) - parts.config.queue_depth;
   parts.config.blocks = (parts.config.frames() + parts.config.host_extents) * 4 / 4 * 4;
+  TimedDevice::Costs costs;
+  if (argc > 8) costs.changed = std::atof(argv[8]);
   auto device = std::make_unique<TimedDevice>(options.block_bytes, parts.config.blocks, options.memory + kGiB,
                                               TimedDevice::Costs{});
   TimedDevice& timed = *device;
+  parts.config.host_notes = timed.tells_changes();
   parts.device = std::move(device);
   if (Timelines::make(*parts.device, parts.timelines) != Status::kOk) return 1;
   FlashFile file = FlashFile::open("/tmp");
@@ -136,13 +139,14 @@ int replay(int argc, char** argv) {
     const Stats after = runtime.stats();
     std::printf(
         "step %d: %.3f s; mapped %lu, unmapped %lu, created %lu, recorded %lu, queried %lu, driver %.3f s; in %.2f "
-        "GiB, "
-        "out %.2f GiB; stalled %.3f s\n",
+        "GiB, out %.2f "
+        "GiB: %lu blocks, %lu noted, %lu if changed; stalled %.3f s\n",
         i, static_cast<double>(took) * 1e-9, now.mapped - before.mapped, now.unmapped - before.unmapped,
         now.created - before.created, now.recorded - before.recorded, now.queried - before.queried,
         static_cast<double>(now.host_ns - before.host_ns) * 1e-9,
         static_cast<double>(after.fetched_bytes - stats.fetched_bytes) / static_cast<double>(kGiB),
         static_cast<double>(after.evicted_bytes - stats.evicted_bytes) / static_cast<double>(kGiB),
+        now.copied_out - before.copied_out, now.noted - before.noted, now.copied_changed - before.copied_changed,
         static_cast<double>(after.stall_ns - stats.stall_ns) * 1e-9);
     std::fflush(stdout);
   }
@@ -154,8 +158,9 @@ int replay(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr,
-                 "usage: gpu_replay TRACE DEVICE_MEMORY HOST_MEMORY [POLICY [BLOCK [STEPS [COMPUTE_SECONDS]]]]\n");
+    std::fprintf(
+        stderr,
+        "usage: gpu_replay TRACE DEVICE_MEMORY HOST_MEMORY [POLICY [BLOCK [STEPS [COMPUTE_SECONDS [CHANGED]]]]]\n");
     return 2;
   }
   return ebb::replay(argc, argv);

@@ -32,10 +32,12 @@ class TimedDevice final : public GpuDevice {
     std::uint64_t query = 700;
     std::uint64_t copy = 1'500;  // to start one
     double bytes_a_ns = 48;
+    std::uint64_t note = 30'000;  // of the device's time
+    double changed = 1;           // 1: the device cannot tell
   };
   struct Calls {
     std::uint64_t created = 0, mapped = 0, permits = 0, unmapped = 0, recorded = 0, waited = 0, queried = 0;
-    std::uint64_t copied_in = 0, copied_out = 0;
+    std::uint64_t copied_in = 0, copied_out = 0, noted = 0, copied_changed = 0;
     std::uint64_t host_ns = 0;
   };
 
@@ -61,13 +63,24 @@ class TimedDevice final : public GpuDevice {
     return cost(costs_.unmap * blocks.count, calls_.unmapped);
   }
   Stream copy_stream(Copy direction) const override {
-    return const_cast<std::uint64_t*>(&copies_[direction == Copy::kIn ? 0 : 1]);
+    return const_cast<std::uint64_t*>(&copies_[static_cast<std::size_t>(direction)]);
   }
   Status copy_in(FrameIndex, std::span<const std::byte> from) override {
     return copy(copies_[0], from.size(), calls_.copied_in);
   }
   Status copy_out(std::span<std::byte> to, FrameIndex) override {
     return copy(copies_[1], to.size(), calls_.copied_out);
+  }
+  // A share of what leaves, having left before, has not changed.
+  bool tells_changes() const override { return costs_.changed < 1; }
+  Status note(FrameIndex, std::uint32_t) override {
+    copies_[2] = std::max(copies_[2], monotonic_ns()) + costs_.note;
+    return cost(costs_.copy, calls_.noted);
+  }
+  Status copy_out_changed(FrameIndex, std::uint32_t) override {
+    const auto bytes = static_cast<std::size_t>(static_cast<double>(block_bytes_) * costs_.changed);
+    copies_[1] = std::max(copies_[1], monotonic_ns()) + costs_.note;
+    return copy(copies_[1], bytes, calls_.copied_changed);
   }
   Status make_event(Event& event) override {
     event = new std::uint64_t(0);
@@ -130,7 +143,7 @@ class TimedDevice final : public GpuDevice {
   std::size_t bytes_;
   std::byte* space_ = nullptr;
   std::byte* host_ = nullptr;
-  std::uint64_t copies_[2] = {0, 0};
+  std::uint64_t copies_[3] = {0, 0, 0};
   Calls calls_;
   std::string failure_;
 };

@@ -200,6 +200,7 @@ TEST_P(TrainTest, IsBitEqualToPlainMemory) {
   {
     // Some 16 blocks of weights and momenta alone, in 8; of host memory as much again.
     Options options = gpu_options(8, 6);
+    options.device_notes = true;
     options.policy = GetParam();
     const std::shared_ptr<DeviceRuntime> runtime = DeviceRuntime::open(options);
     OnDevice device(*runtime, stream);

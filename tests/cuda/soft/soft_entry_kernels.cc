@@ -37,6 +37,18 @@ struct Values {
   std::vector<void*> pointers;
 };
 
+// What the kernels of drivers/cuda/kernels/change_kernels.cc touch, as their parameters say: no test starts them, so
+// none can tell. Empty: it is another kernel.
+std::vector<Touch> touches_of_ours(const std::string& name, void** parameters) {
+  const bool copy = name == "ebb_copy";
+  if (!copy && name != "ebb_note") return {};
+  const auto pointer = [&](int i) { return *static_cast<void**>(parameters[i]); };
+  const std::size_t bytes = *static_cast<unsigned long long*>(parameters[3]);
+  std::vector<Touch> touches{{pointer(0), bytes, false}, {pointer(2), bytes / 4096 * 16, true}};
+  if (copy) touches.push_back({pointer(1), bytes, true});
+  return touches;
+}
+
 }  // namespace
 
 extern "C" {
@@ -90,9 +102,12 @@ EBB_SOFT Result cuLaunchKernel(Function function, unsigned grid_x, unsigned grid
   SoftStream* const given = call->stream_of(stream);
   SoftModule* owner = nullptr;
   const auto* const wanted = reinterpret_cast<const SoftFunction*>(function);
+  std::string name;
   for (const auto& [handle, module] : call->modules) {
-    for (const auto& [name, one] : module->functions) {
-      if (&one == wanted) owner = module.get();
+    for (const auto& [known, one] : module->functions) {
+      if (&one != wanted) continue;
+      owner = module.get();
+      name = known;
     }
   }
   if (given == nullptr || owner == nullptr) return kInvalidHandle;
@@ -100,7 +115,8 @@ EBB_SOFT Result cuLaunchKernel(Function function, unsigned grid_x, unsigned grid
   if (empty || block_x * block_y * block_z > 1024 || grid_y > 65535 || grid_z > 65535 || extra != nullptr) {
     return kInvalidValue;
   }
-  const std::vector<Touch>& touches = call->expected[stream];
+  std::vector<Touch> touches = touches_of_ours(name, parameters);
+  if (touches.empty()) touches = call->expected[stream];
   if (touches.empty()) call->complain("a kernel is started in a stream in which nothing is announced");
   const auto values = std::make_shared<Values>(*wanted, parameters);
   const std::array<unsigned, 3> grid{grid_x, grid_y, grid_z};

@@ -78,7 +78,13 @@ void World::order(SoftStream& stream) {
   stream.clock.until[stream.number()] = stream.given;
 }
 
-bool World::touch(SoftStream& stream, const void* address, std::size_t bytes, bool write, bool is_pinned) {
+bool World::is_pinned(const void* address, std::size_t bytes) const {
+  const auto* const at = static_cast<const std::byte*>(address);
+  const auto found = pinned.upper_bound(const_cast<std::byte*>(at));
+  return found != pinned.begin() && at + bytes <= std::prev(found)->first + std::prev(found)->second.bytes;
+}
+
+bool World::touch(SoftStream& stream, const void* address, std::size_t bytes, bool write, bool of_host) {
   const auto report = [&](int other) {
     if (other >= 0) {
       complain("race: stream " + std::to_string(stream.number()) + (write ? " writes" : " reads") + " what stream " +
@@ -86,10 +92,9 @@ bool World::touch(SoftStream& stream, const void* address, std::size_t bytes, bo
     }
   };
   const auto* at = static_cast<const std::byte*>(address);
-  if (is_pinned) {
-    auto found = pinned.upper_bound(const_cast<std::byte*>(at));
-    if (found == pinned.begin() || at + bytes > std::prev(found)->first + std::prev(found)->second.bytes) return false;
-    --found;
+  if (of_host) {
+    if (!is_pinned(address, bytes)) return false;
+    const auto found = std::prev(pinned.upper_bound(const_cast<std::byte*>(at)));
     report(found->second.shadow->touch(static_cast<std::size_t>(at - found->first), bytes, write, stream.number(),
                                        stream.given, stream.clock));
     return true;
@@ -121,17 +126,19 @@ bool World::accessible(const void* address, std::size_t bytes) {
 }
 
 bool World::all_accessible(std::span<const Touch> touches) {
-  bool reaches_host = false;
+  std::vector<Touch> pageable;
   {
     const std::lock_guard lock(mutex);
-    reaches_host = machine.pageable_access;
     for (const Touch& wanted : touches) {
-      if (is_device(wanted.address) && !accessible(wanted.address, wanted.bytes)) return false;
+      if (is_device(wanted.address)) {
+        if (!accessible(wanted.address, wanted.bytes)) return false;
+      } else if (wanted.bytes > 0 && !is_pinned(wanted.address, wanted.bytes)) {
+        if (!machine.pageable_access) return false;
+        pageable.push_back(wanted);
+      }
     }
   }
-  return std::ranges::all_of(touches, [&](const Touch& wanted) {
-    return wanted.bytes == 0 || is_device(wanted.address) || (reaches_host && host_accessible(wanted));
-  });
+  return std::ranges::all_of(pageable, [](const Touch& wanted) { return host_accessible(wanted); });
 }
 
 SoftStream* World::stream_of(Stream stream) {
@@ -218,7 +225,8 @@ void World::start(SoftStream& stream, std::span<const Touch> touches, std::funct
   for (const Touch& wanted : touches) {
     // As on a GPU it is found when the kernel runs, if the address has not been mapped by then.
     static_cast<void>(touch(stream, wanted.address, wanted.bytes, wanted.write, false));
-    if (!is_device(wanted.address) && wanted.bytes > 0 && !machine.pageable_access) {
+    if (is_device(wanted.address) || wanted.bytes == 0) continue;
+    if (!touch(stream, wanted.address, wanted.bytes, wanted.write, true) && !machine.pageable_access) {
       complain("a kernel touches memory of the host, which this device does not reach");
     }
   }

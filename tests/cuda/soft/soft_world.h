@@ -58,7 +58,9 @@ class World {
   // The mapping that holds this address, or null.
   Mapping* mapping_at(const void* address, std::byte** begin = nullptr);
   // Notes that work of a stream touches these bytes; false: they are not all there.
-  bool touch(SoftStream& stream, const void* address, std::size_t bytes, bool write, bool pinned);
+  bool touch(SoftStream& stream, const void* address, std::size_t bytes, bool write, bool of_host);
+  // Memory of the host that every device reaches.
+  bool is_pinned(const void* address, std::size_t bytes) const;
   // Whether an access to the device's addresses can be made now, looked at when the work runs.
   bool accessible(const void* address, std::size_t bytes);
   bool is_device(const void* address) const { return address >= arena && address < arena + kArenaBytes; }
