@@ -75,6 +75,7 @@ def main():
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--memory", type=int, default=0, help="bytes that PyTorch's own allocator may take; 0: all")
     parser.add_argument("--save-on-cpu", action="store_true")
+    parser.add_argument("--inference", action="store_true", help="the forward pass alone")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
@@ -85,16 +86,18 @@ def main():
     torch.manual_seed(0)
     with torch.device(arguments.device):  # where a thousandth of the time is needed for random numbers
         model, make_batch, loss_of = MODELS[arguments.model](arguments.quick, arguments.batch)
-    model.train()
+    model.train(not arguments.inference)
+    torch.set_grad_enabled(not arguments.inference)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for step in range(arguments.steps):
         started = time.perf_counter()
         with (torch.autograd.graph.save_on_cpu(pin_memory=cuda) if arguments.save_on_cpu
               else contextlib.nullcontext()):
             loss = loss_of(_on(arguments.device, make_batch()))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        if not arguments.inference:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
         bits = struct.pack(">f", loss.item()).hex()  # waits for the forward pass alone
         if cuda:
             torch.cuda.synchronize()

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "drivers/cuda/cuda_api.h"
+#include "drivers/cuda/kernels/change_kernels.h"
 #include "drivers/cuda/kernels/compiler.h"
 #include "ebb/cuda/stream.h"
 #include "gpu_program.h"
@@ -261,6 +262,13 @@ TEST_F(KernelStreamTest, AFailedStartIsToldAndLeavesItUsable) {
 }
 
 // NVIDIA's own NVRTC, where it is installed: it needs no GPU.
+TEST(CudaCompiler, TakesTheKernelsThatTellWhatHasChanged) {
+  cuda::Compiler compiler;
+  std::string reason;
+  if (cuda::Compiler::make(EBB_NVRTC, 90, compiler, reason) != Status::kOk) GTEST_SKIP() << reason;
+  EXPECT_FALSE(compiler.compile(cuda::ChangeKernels::source()).empty());
+}
+
 TEST(CudaCompiler, MakesMachineCodeWhereItKnowsTheGpu) {
   cuda::Compiler compiler;
   std::string reason;

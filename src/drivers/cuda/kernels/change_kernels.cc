@@ -59,6 +59,8 @@ std::size_t digests_bytes(std::size_t frame_bytes) {
 
 }  // namespace
 
+const char* ChangeKernels::source() { return kSource; }
+
 std::unique_ptr<ChangeKernels> ChangeKernels::make(const Api& api, Context context, int capability,
                                                    const std::string& nvrtc, std::size_t frame_bytes,
                                                    std::size_t places, std::string& reason) {

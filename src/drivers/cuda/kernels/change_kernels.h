@@ -21,6 +21,7 @@ class ChangeKernels {
   static constexpr std::size_t kPartBytes = 4096;
   static constexpr std::size_t kDigestBytes = 16;
 
+  static const char* source();
   // For frames of `frame_bytes`, a multiple of kPartBytes, and so many places in host memory. Null with a sentence in
   // `reason`: no NVRTC, or no room for the digests.
   static std::unique_ptr<ChangeKernels> make(const Api& api, Context context, int capability, const std::string& nvrtc,
