@@ -40,6 +40,11 @@ struct Stats {
   // Time.
   std::uint64_t stall_ns = 0;  // wall time in which at least one thread of the program waited for us
   std::uint64_t steps = 0;
+  // Of a GPU: host time in the driver for changing what is mapped where, and waiting for what the GPU still has in use.
+  std::uint64_t mappings = 0;
+  std::uint64_t mapping_ns = 0;
+  std::uint64_t device_waits = 0;
+  std::uint64_t device_wait_ns = 0;
 };
 
 // Every counter by its name, as the summary of a run and Python's stats() have them.
@@ -47,7 +52,7 @@ struct StatsField {
   const char* name;
   std::uint64_t Stats::*counter;
 };
-inline constexpr std::array<StatsField, 29> kStatsFields{{
+inline constexpr std::array<StatsField, 33> kStatsFields{{
     {"budget_bytes", &Stats::budget_bytes},
     {"resident_bytes", &Stats::resident_bytes},
     {"peak_resident_bytes", &Stats::peak_resident_bytes},
@@ -77,6 +82,10 @@ inline constexpr std::array<StatsField, 29> kStatsFields{{
     {"guided", &Stats::guided},
     {"stall_ns", &Stats::stall_ns},
     {"steps", &Stats::steps},
+    {"mappings", &Stats::mappings},
+    {"mapping_ns", &Stats::mapping_ns},
+    {"device_waits", &Stats::device_waits},
+    {"device_wait_ns", &Stats::device_wait_ns},
 }};
 static_assert(kStatsFields.size() * sizeof(std::uint64_t) == sizeof(Stats), "every counter has its name");
 

@@ -4,9 +4,23 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace ebb {
 namespace {
+
+// Adds its own life to a sum of nanoseconds.
+class Timed {
+ public:
+  explicit Timed(std::uint64_t& sum) : sum_(sum), start_(monotonic_ns()) {}
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+  ~Timed() { sum_ += monotonic_ns() - start_; }
+
+ private:
+  std::uint64_t& sum_;
+  std::uint64_t start_;
+};
 
 // Calls `each` for every run of neighbours; stops at the first that fails.
 template <typename Each>
@@ -79,6 +93,7 @@ Status FrameMap::let_leave(const Departure* must_leave) {
 }
 
 Status FrameMap::unmap_all(std::vector<BlockIndex>& blocks) {
+  const Timed timed(mapping_ns_);
   return for_each_run(blocks, [&](BlockRange run) {
     if (const Status status = device_.unmap(run); status != Status::kOk) return status;
     for (BlockIndex i = run.first; i != run.end(); i = i.next()) places_[i.value()].mapped = FrameIndex::none();
@@ -87,6 +102,8 @@ Status FrameMap::unmap_all(std::vector<BlockIndex>& blocks) {
 }
 
 Status FrameMap::map_all(std::vector<BlockIndex>& blocks) {
+  if (blocks.empty()) return Status::kOk;
+  const Timed timed(mapping_ns_);
   std::sort(blocks.begin(), blocks.end());
   blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   Status mapped = Status::kOk;
@@ -95,6 +112,7 @@ Status FrameMap::map_all(std::vector<BlockIndex>& blocks) {
     mapped = device_.map(place.wanted, blocks[i]);
     if (mapped == Status::kOk) {
       place.mapped = place.wanted;
+      ++mappings_;
     } else {
       blocks.resize(i);
     }

@@ -49,6 +49,9 @@ class FrameMap final : public BackingMemory {
   // Maps what these blocks need, waiting here for an address that is still in use; and, if that needs no wait, what
   // others want. kNoMemory, kIoError.
   Status apply(std::span<const BlockIndex> needed);
+  // Blocks that have been mapped, and the host's time for mapping and unmapping.
+  std::uint64_t mappings() const { return mappings_; }
+  std::uint64_t mapping_ns() const { return mapping_ns_; }
   // The launches that used these are over: takes the mappings away (strict).
   Status unmap(std::span<const BlockIndex> blocks);
 
@@ -83,6 +86,8 @@ class FrameMap final : public BackingMemory {
   std::deque<Departure> leaving_;     // oldest first
   std::vector<BlockIndex> arriving_;  // attached, and perhaps not yet mapped
   std::vector<BlockIndex> batch_;
+  std::uint64_t mappings_ = 0;
+  std::uint64_t mapping_ns_ = 0;
 };
 
 }  // namespace ebb

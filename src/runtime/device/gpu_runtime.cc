@@ -378,6 +378,10 @@ Stats GpuRuntime::read_stats() const {
   stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
   stats.stall_ns = stalls_.total_ns(monotonic_ns());
   stats.steps = steps_;
+  stats.mappings = frames_.mappings();
+  stats.mapping_ns = frames_.mapping_ns();
+  stats.device_waits = timelines_->host_waits();
+  stats.device_wait_ns = timelines_->host_wait_ns();
   return stats;
 }
 

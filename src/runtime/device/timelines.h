@@ -69,6 +69,7 @@ class Timelines {
   // Everything that has been marked.
   Fences all() const;
   std::uint64_t host_waits() const { return host_waits_; }
+  std::uint64_t host_wait_ns() const { return host_wait_ns_; }
 
  private:
   struct Mark {
@@ -95,6 +96,7 @@ class Timelines {
   std::vector<GpuDevice::Event> free_;
   std::uint64_t uses_ = 0;
   std::uint64_t host_waits_ = 0;
+  std::uint64_t host_wait_ns_ = 0;
 };
 
 }  // namespace ebb

@@ -21,12 +21,14 @@ namespace ebb {
 class TimedDevice final : public GpuDevice {
  public:
   // Nanoseconds of host time a call, and bytes a nanosecond of a copy. The defaults are an NVIDIA H200's with driver
-  // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-costs.json): mapping is between idle and busy.
+  // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-costs.json): those of mapping are under load.
   struct Costs {
     std::uint64_t create = 60'000;
-    std::uint64_t map = 700;
-    std::uint64_t permit = 25'000;  // a block
-    std::uint64_t unmap = 18'000;   // a block
+    std::uint64_t map = 2'000;
+    std::uint64_t permit = 60'000;  // and for each block
+    std::uint64_t permit_block = 25'000;
+    std::uint64_t unmap = 35'000;
+    std::uint64_t unmap_block = 18'000;
     std::uint64_t record = 130;
     std::uint64_t wait = 115;
     std::uint64_t query = 700;
@@ -57,10 +59,12 @@ class TimedDevice final : public GpuDevice {
   Status create(FrameIndex) override { return cost(costs_.create, calls_.created); }
   void destroy(FrameIndex) override {}
   Status map(FrameIndex, BlockIndex) override { return cost(costs_.map, calls_.mapped); }
-  Status permit(BlockRange blocks) override { return cost(costs_.permit * blocks.count, calls_.permits); }
+  Status permit(BlockRange blocks) override {
+    return cost(costs_.permit + costs_.permit_block * blocks.count, calls_.permits);
+  }
   Status unmap(BlockRange blocks) override {
     calls_.unmapped += blocks.count - 1;
-    return cost(costs_.unmap * blocks.count, calls_.unmapped);
+    return cost(costs_.unmap + costs_.unmap_block * blocks.count, calls_.unmapped);
   }
   Stream copy_stream(Copy direction) const override {
     return const_cast<std::uint64_t*>(&copies_[static_cast<std::size_t>(direction)]);
