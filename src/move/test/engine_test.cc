@@ -212,6 +212,41 @@ TEST_F(EngineTest, PinnedBlocksStayAlsoWhenSomebodyFaults) {
   engine_->validate();
 }
 
+// On a GPU each change of a mapping is dear: what is dead keeps its place while there is room for new frames.
+TEST_F(EngineTest, WherePinnedBlocksStayNewFramesComeBeforeThoseOfDeadBlocks) {
+  make(4, 8, {.in_flight = 4, .keep_pinned = true});
+  fill_first(3);
+  release(0, 2);
+  fill(10);
+  EXPECT_EQ(memory_->created(), 4u);
+  EXPECT_EQ(state(0), kResident);
+  EXPECT_EQ(state(1), kResident);
+  EXPECT_EQ(engine_->dead_resident(), 2u);
+  // Without room the dead ones give theirs, before anything that lives leaves.
+  fill(11);
+  fill(12);
+  EXPECT_EQ(memory_->created(), 4u);
+  EXPECT_EQ(state(0), kUntouched);
+  EXPECT_EQ(state(1), kUntouched);
+  EXPECT_EQ(engine_->dead_resident(), 0u);
+  EXPECT_TRUE(here(2, 2));
+  EXPECT_TRUE(here(10, 10));
+  EXPECT_EQ(engine_->counters().evicted, 0u);
+}
+
+TEST_F(EngineTest, ElsewhereDeadBlocksGiveTheirFramesBeforeNewOnesAreMade) {
+  make(4, 8);
+  fill_first(3);
+  release(0, 2);
+  fill(10);
+  fill(11);
+  EXPECT_EQ(memory_->created(), 3u);
+  EXPECT_EQ(engine_->dead_resident(), 0u);
+  fill(12);
+  EXPECT_EQ(memory_->created(), 4u);
+  EXPECT_TRUE(here(2, 2));
+}
+
 TEST_F(EngineTest, BusyBlocksDoNotHideThoseThatCanLeave) {
   make_full(40, 40);
   for (std::uint32_t i = 0; i < 30; ++i) memory_->pin(BlockIndex(i));
