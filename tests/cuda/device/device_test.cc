@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +51,12 @@ class DeviceTest : public testing::TestWithParam<World> {
   GpuDevice::Event event() {
     GpuDevice::Event made = nullptr;
     EXPECT_EQ(device_->make_event(made), Status::kOk);
+    events_.push_back(made);
+    return made;
+  }
+  GpuDevice::Event timer() {
+    GpuDevice::Event made = nullptr;
+    EXPECT_EQ(device_->make_timer(made), Status::kOk);
     events_.push_back(made);
     return made;
   }
@@ -187,6 +194,58 @@ TEST_P(DeviceTest, CopiesOutOnlyWhatHasChanged) {
   ASSERT_EQ(device_->copy_out_changed(frame, 2), Status::kOk);
   finish(GpuDevice::Copy::kOut);
   EXPECT_EQ(static_cast<std::size_t>(untouched()), config_.block_bytes);
+}
+
+// Of work that takes a while: on a GPU as long as so many copies do, on the software driver until it is let go.
+TEST_P(DeviceTest, TimersTellHowLongWorkTook) {
+  constexpr int kCopies = 256;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kHeld{3};
+  ASSERT_EQ(device_->create(FrameIndex(0)), Status::kOk);
+  const GpuDevice::Stream in = device_->copy_stream(GpuDevice::Copy::kIn);
+  const GpuDevice::Event from = timer();
+  const GpuDevice::Event to = timer();
+  std::atomic<bool> held{false};
+  for (int round = 0; round < 3; ++round) {  // they can be used again
+    held = true;
+    const auto start = Clock::now();
+    EXPECT_EQ(device_->record(from, in), Status::kOk);
+    if (GetParam() == World::kSoft) {
+      wait_here(from);
+      EXPECT_EQ(soft::launch(in, {}, [&held] { held.wait(true); }), 0);
+    }
+    for (int i = 0; i < kCopies; ++i) EXPECT_EQ(device_->copy_in(FrameIndex(0), host(0)), Status::kOk);
+    EXPECT_EQ(device_->record(to, in), Status::kOk);
+    std::uint64_t ns = 0;
+    EXPECT_EQ(device_->elapsed(from, to, ns), Status::kBusy);
+    EXPECT_EQ(device_->query(to), Status::kBusy);
+    if (GetParam() == World::kSoft) std::this_thread::sleep_for(kHeld);
+    held = false;
+    held.notify_all();
+    wait_here(to);
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+    ASSERT_EQ(device_->elapsed(from, to, ns), Status::kOk);
+    // No link carries a terabyte a second; and two clocks differ a little.
+    const std::uint64_t least =
+        GetParam() == World::kSoft ? std::chrono::nanoseconds(kHeld).count() : kCopies * config_.block_bytes / 1000;
+    EXPECT_GE(ns, least * 99 / 100);
+    EXPECT_LE(ns, static_cast<std::uint64_t>(took.count()) * 101 / 100);
+  }
+}
+
+TEST_P(DeviceTest, TimersAreEventsToo) {
+  ASSERT_EQ(device_->create(FrameIndex(0)), Status::kOk);
+  const GpuDevice::Event first = timer();
+  const GpuDevice::Event second = timer();
+  ASSERT_EQ(device_->copy_in(FrameIndex(0), host(0)), Status::kOk);
+  ASSERT_EQ(device_->record(first, device_->copy_stream(GpuDevice::Copy::kIn)), Status::kOk);
+  ASSERT_EQ(device_->wait(device_->copy_stream(GpuDevice::Copy::kOut), first), Status::kOk);
+  ASSERT_EQ(device_->copy_out(host(1), FrameIndex(0)), Status::kOk);
+  ASSERT_EQ(device_->record(second, device_->copy_stream(GpuDevice::Copy::kOut)), Status::kOk);
+  wait_here(second);
+  std::uint64_t ns = 0;  // of two streams, too
+  EXPECT_EQ(device_->elapsed(first, second, ns), Status::kOk);
+  EXPECT_GT(ns, 0u);
 }
 
 TEST_P(DeviceTest, SaysWhatItIs) {
