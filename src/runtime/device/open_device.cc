@@ -7,6 +7,7 @@
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/system/machine_memory.h"
 #include "rivals/policies.h"
+#include "runtime/device/block_size.h"
 #include "runtime/device/gpu_runtime.h"
 #include "runtime/open_flash.h"
 
@@ -17,17 +18,10 @@ namespace {
 constexpr double kHostBytesANs = 12;
 constexpr std::uint64_t kBlockBytesMin = 64 * kKiB;
 
-// Of a GPU's memory where nobody says: at least so many, of at most so many bytes each.
-constexpr std::uint64_t kBlocksWanted = 2048;
-constexpr std::uint64_t kBlockBytesMost = 16 * kMiB;
-
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
 void check(Options& options) {
-  if (options.block_bytes == 0) {
-    options.block_bytes =
-        std::clamp(std::bit_floor(options.device_memory / kBlocksWanted), kBlockBytesUsual, kBlockBytesMost);
-  }
+  if (options.block_bytes == 0) options.block_bytes = usual_gpu_block_bytes(options.device_memory);
   if (!std::has_single_bit(options.block_bytes) || options.block_bytes < kBlockBytesMin ||
       options.block_bytes > kBlockBytesMax) {
     refuse("block size " + format_size(options.block_bytes) + " is not a power of two from 64 KiB to 1 GiB");

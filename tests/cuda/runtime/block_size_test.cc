@@ -1,0 +1,38 @@
+// How large blocks are on a GPU where nobody says.
+#include "runtime/device/block_size.h"
+
+#include <gtest/gtest.h>
+
+#include "gpu_program.h"
+
+namespace ebb {
+namespace {
+
+TEST(GpuBlockSize, GrowsWithTheMemoryOfTheGpu) {
+  EXPECT_EQ(usual_gpu_block_bytes(0), 2 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(64 * kMiB), 2 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(8 * kGiB - 1), 2 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(8 * kGiB), 4 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(17 * kGiB), 8 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(80 * kGiB), 16 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(1024 * kGiB), 16 * kMiB);
+}
+
+// The software driver has too few addresses for blocks of this size: what is refused before it is asked says which it
+// is.
+TEST(GpuBlockSize, IsWhatARuntimeOpensWithIfNobodySays) {
+  Options options = gpu_options(8, 8);
+  const auto refusal = [&](std::uint64_t block_bytes, std::uint64_t device_memory) {
+    options.block_bytes = block_bytes;
+    options.device_memory = device_memory;
+    options.memory = 16 * kMiB;
+    return said(Status::kInvalid, [&] { DeviceRuntime::open(options); });
+  };
+  EXPECT_PRED2(contains, refusal(0, kMiB), "with blocks of 2.00 MiB at least");
+  EXPECT_PRED2(contains, refusal(0, 17 * kGiB), "256 MiB of it are for what comes from");  // 32 blocks
+  EXPECT_PRED2(contains, refusal(0, 80 * kGiB), "512 MiB of it are for what comes from");
+  EXPECT_PRED2(contains, refusal(4 * kMiB, 80 * kGiB), "128 MiB of it are for what comes from");
+}
+
+}  // namespace
+}  // namespace ebb
