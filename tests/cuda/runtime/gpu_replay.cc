@@ -9,12 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "drivers/linux/flash/flash_file.h"
-#include "ebb/device.h"
-#include "rivals/policies.h"
-#include "runtime/device/gpu_runtime.h"
-#include "runtime/open_flash.h"
-#include "timed_device.h"
+#include "timed_runtime.h"
 #include "trace/reader.h"
 
 namespace ebb {
@@ -97,30 +92,11 @@ int replay(int argc, char** argv) {
   options.policy = argc > 4 ? argv[4] : "foresight";
   options.block_bytes = argc > 5 ? parse_size(argv[5]) : 2 * kMiB;
   const int steps = argc > 6 ? std::atoi(argv[6]) : 6;
-  GpuRuntime::Parts parts;
-  parts.policy = make_any_policy(options.policy);
-  parts.config.block_bytes = options.block_bytes;
-  parts.config.budget_bytes = options.device_memory / options.block_bytes * options.block_bytes;
-  parts.config.tables_in_budget = false;
-  parts.config.faults = false;
-  parts.config.host_in_ns = static_cast<double>(options.block_bytes) / 48;
-  parts.config.flash_in_ns = static_cast<double>(options.block_bytes) / 1.2;
-  parts.config.queue_depth = std::clamp<std::uint32_t>(parts.config.frames() / 4, 2, kQueueDepth);
-  parts.config.host_extents =
-      static_cast<std::uint32_t>(options.memory / options.block_bytes) - parts.config.queue_depth;
-  parts.config.blocks = (parts.config.frames() + parts.config.host_extents) * 4 / 4 * 4;
   TimedDevice::Costs costs;
   if (argc > 8) costs.changed = std::atof(argv[8]);
-  auto device = std::make_unique<TimedDevice>(options.block_bytes, parts.config.blocks, options.memory + kGiB,
-                                              TimedDevice::Costs{});
-  TimedDevice& timed = *device;
-  parts.config.host_notes = timed.tells_changes();
-  parts.device = std::move(device);
-  if (Timelines::make(*parts.device, parts.timelines) != Status::kOk) return 1;
-  FlashFile file = FlashFile::open("/tmp");
-  parts.flash = open_flash(options, std::move(file), parts.config.queue_depth, parts.flash_description);
-  parts.flash_directory = "/tmp";
-  GpuRuntime runtime(options, std::move(parts));
+  const TimedRuntime opened = open_timed_runtime(options, costs);
+  GpuRuntime& runtime = *opened.runtime;
+  TimedDevice& timed = *opened.device;
 
   std::uint64_t compute = 0;
   for (const Trace::Launch& launch : trace.launches) compute += launch.ns;
@@ -164,5 +140,10 @@ int main(int argc, char** argv) {
         "usage: gpu_replay TRACE DEVICE_MEMORY HOST_MEMORY [POLICY [BLOCK [STEPS [COMPUTE_SECONDS [CHANGED]]]]]\n");
     return 2;
   }
-  return ebb::replay(argc, argv);
+  try {
+    return ebb::replay(argc, argv);
+  } catch (const ebb::Error& error) {
+    std::fprintf(stderr, "gpu_replay: %s\n", error.what());
+    return 1;
+  }
 }

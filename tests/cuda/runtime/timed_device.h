@@ -1,16 +1,18 @@
 // TimedDevice: a GPU without content that takes as long as one: streams are points in time, copies and kernels move
-// them on, and calls cost the host what they cost on a GPU. For measuring a runtime's own part without hardware.
+// them on, and calls cost the host what they cost on a GPU. For measuring a runtime's own part without hardware, and
+// for tests of who asks a device for what, and when: with the clock stopped, time passes only as a test says.
 //
 // Owned by its runtime; called by one thread at a time, as any GpuDevice. Nothing that it holds can be read or written.
 #pragma once
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <set>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -38,7 +40,7 @@ class TimedDevice final : public GpuDevice {
     double changed = 1;           // 1: the device cannot tell
   };
   struct Calls {
-    std::uint64_t created = 0, mapped = 0, permits = 0, unmapped = 0, recorded = 0, waited = 0, queried = 0;
+    std::uint64_t created = 0, mapped = 0, permits = 0, unmapped = 0, recorded = 0, waited = 0, queried = 0, timed = 0;
     std::uint64_t copied_in = 0, copied_out = 0, noted = 0, copied_changed = 0;
     std::uint64_t host_ns = 0;
   };
@@ -49,6 +51,7 @@ class TimedDevice final : public GpuDevice {
     host_ = reserve(host_bytes_);
   }
   ~TimedDevice() override {
+    for (Event event : events_) delete static_cast<std::uint64_t*>(event);
     ::munmap(space_, bytes_);
     ::munmap(host_, host_bytes_);
   }
@@ -78,27 +81,34 @@ class TimedDevice final : public GpuDevice {
   // A share of what leaves, having left before, has not changed.
   bool tells_changes() const override { return costs_.changed < 1; }
   Status note(FrameIndex, std::uint32_t) override {
-    copies_[2] = std::max(copies_[2], monotonic_ns()) + costs_.note;
+    copies_[2] = std::max(copies_[2], now()) + costs_.note;
     return cost(costs_.copy, calls_.noted);
   }
   Status copy_out_changed(FrameIndex, std::uint32_t) override {
     const auto bytes = static_cast<std::size_t>(static_cast<double>(block_bytes_) * costs_.changed);
-    copies_[1] = std::max(copies_[1], monotonic_ns()) + costs_.note;
+    copies_[1] = std::max(copies_[1], now()) + costs_.note;
     return copy(copies_[1], bytes, calls_.copied_changed);
   }
   Status make_event(Event& event) override {
-    event = new std::uint64_t(0);
+    if (lost()) return Status::kIoError;
+    events_.insert(event = new std::uint64_t(0));
     return Status::kOk;
   }
   Status make_timer(Event& event) override { return make_event(event); }
   Status elapsed(Event from, Event to, std::uint64_t& ns) override {
+    ++calls_.timed;
+    if (lost()) return Status::kIoError;
     const std::uint64_t end = *static_cast<std::uint64_t*>(to);
+    if (end > now()) return Status::kBusy;
     ns = end - *static_cast<std::uint64_t*>(from);
-    return end <= monotonic_ns() ? Status::kOk : Status::kBusy;
+    return Status::kOk;
   }
-  void destroy_event(Event event) override { delete static_cast<std::uint64_t*>(event); }
+  void destroy_event(Event event) override {
+    EBB_CHECK_EQ(events_.erase(event), 1u);
+    delete static_cast<std::uint64_t*>(event);
+  }
   Status record(Event event, Stream stream) override {
-    *static_cast<std::uint64_t*>(event) = std::max(end_of(stream), monotonic_ns());
+    *static_cast<std::uint64_t*>(event) = std::max(end_of(stream), now());
     return cost(costs_.record, calls_.recorded);
   }
   Status wait(Stream stream, Event event) override {
@@ -107,8 +117,8 @@ class TimedDevice final : public GpuDevice {
     return cost(costs_.wait, calls_.waited);
   }
   Status query(Event event) override {
-    static_cast<void>(cost(costs_.query, calls_.queried));
-    return *static_cast<std::uint64_t*>(event) <= monotonic_ns() ? Status::kOk : Status::kBusy;
+    if (const Status status = cost(costs_.query, calls_.queried); status != Status::kOk) return status;
+    return *static_cast<std::uint64_t*>(event) <= now() ? Status::kOk : Status::kBusy;
   }
   const std::string& failure() const override { return failure_; }
   std::string description() const override { return "CUDA without a GPU, timed"; }
@@ -116,10 +126,18 @@ class TimedDevice final : public GpuDevice {
   // A kernel in a stream, which is any std::uint64_t of the caller's; and when the stream will be done.
   void run(Stream stream, std::uint64_t ns) {
     std::uint64_t& end = end_of(stream);
-    end = std::max(end, monotonic_ns()) + ns;
+    end = std::max(end, now()) + ns;
   }
   std::uint64_t& end_of(Stream stream) { return *static_cast<std::uint64_t*>(stream); }
   const Calls& calls() const { return calls_; }
+  // Made and not destroyed, timers among them.
+  std::uint64_t live_events() const { return events_.size(); }
+
+  // From now on time passes by what calls cost and by pass() alone.
+  void stop_clock() { stopped_at_ = monotonic_ns(); }
+  void pass(std::uint64_t ns) { stopped_at_ += ns; }
+  // From now on every call fails.
+  void lose(std::string why) { failure_ = std::move(why); }
 
  private:
   static std::byte* reserve(std::size_t bytes) {
@@ -127,17 +145,23 @@ class TimedDevice final : public GpuDevice {
     EBB_CHECK(made != MAP_FAILED);
     return static_cast<std::byte*>(made);
   }
+  bool lost() const { return !failure_.empty(); }
+  std::uint64_t now() const { return stopped_at_ != 0 ? stopped_at_ : monotonic_ns(); }
   Status cost(std::uint64_t ns, std::uint64_t& count) {
+    if (lost()) return Status::kIoError;
     ++count;
     calls_.host_ns += ns;
+    if (stopped_at_ != 0) {
+      pass(ns);
+      return Status::kOk;
+    }
     for (const std::uint64_t until = monotonic_ns() + ns; monotonic_ns() < until;) {
     }
     return Status::kOk;
   }
   Status copy(std::uint64_t& stream, std::size_t bytes, std::uint64_t& count) {
-    static_cast<void>(cost(costs_.copy, count));
-    stream =
-        std::max(stream, monotonic_ns()) + static_cast<std::uint64_t>(static_cast<double>(bytes) / costs_.bytes_a_ns);
+    if (const Status status = cost(costs_.copy, count); status != Status::kOk) return status;
+    stream = std::max(stream, now()) + static_cast<std::uint64_t>(static_cast<double>(bytes) / costs_.bytes_a_ns);
     return Status::kOk;
   }
 
@@ -149,6 +173,8 @@ class TimedDevice final : public GpuDevice {
   std::byte* host_ = nullptr;
   std::uint64_t copies_[3] = {0, 0, 0};
   Calls calls_;
+  std::set<Event> events_;
+  std::uint64_t stopped_at_ = 0;  // 0: the clock runs
   std::string failure_;
 };
 
