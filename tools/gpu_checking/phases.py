@@ -27,7 +27,7 @@ class Machine:
             return ""
         asked = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
                                capture_output=True, text=True, check=False)
-        return asked.stdout.strip()
+        return asked.stdout.strip() if asked.returncode == 0 else ""
 
     def describe(self):
         return {"gpu": "none" if self.software else self.gpu(), "kernel": platform.release(),

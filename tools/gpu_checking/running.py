@@ -16,6 +16,7 @@ import time
 
 LIMIT_S = 480
 TAIL_LINES = 12
+GENERATED = "_built_for.py"  # says for which torch the adapter was built
 
 
 @dataclasses.dataclass
@@ -31,23 +32,29 @@ class Step:
 
 
 def digest_of(root):
-    """Of all sources: a result holds for these alone."""
+    """Of all sources: a result holds for these alone. What configuring writes is none."""
     total = hashlib.sha256()
+    paths = [root / "CMakeLists.txt", root / "CMakePresets.json"]
     for folder in ("cmake", "cli", "include", "src", "python", "tests", "bench", "tools"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.is_file() and path.suffix in (".cc", ".h", ".py", ".cmake", ".txt", ""):
-                total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+        paths += sorted(path for path in (root / folder).rglob("*")
+                        if path.suffix in (".cc", ".h", ".py", ".cmake", ".txt", "") and path.name != GENERATED)
+    for path in filter(pathlib.Path.is_file, paths):
+        total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return total.hexdigest()[:16]
 
 
 def run_step(step, log, cwd, limit_s):
-    """The step's exit code (124: out of time) and its output."""
+    """The step's exit code (124: out of time, 127: there is no such program) and its output."""
     log.write(f"\n== {step.name}: {' '.join(map(str, step.words))}\n")
     log.flush()
     begin = log.tell()
-    process = subprocess.Popen([str(word) for word in step.words], cwd=cwd, stdin=subprocess.DEVNULL, stdout=log,
-                               stderr=subprocess.STDOUT, env={**os.environ, **step.environment},
-                               start_new_session=True)
+    try:
+        process = subprocess.Popen([str(word) for word in step.words], cwd=cwd, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, env={**os.environ, **step.environment},
+                                   start_new_session=True)
+    except OSError as error:
+        log.write(f"{error}\n")
+        return 127, str(error)
     try:
         code = process.wait(max(limit_s, 1))
     except subprocess.TimeoutExpired:
@@ -66,6 +73,14 @@ def run_step(step, log, cwd, limit_s):
 
 def skipped(text):
     return "[  SKIPPED ]" in text or " skipped" in text
+
+
+def result_of(text):
+    """The last line, as JSON; None: it is not."""
+    try:
+        return json.loads(text.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        return None
 
 
 class Report:
@@ -87,29 +102,31 @@ class Report:
             return
         print(f"gpu_check: {phase.name}: {phase.about}", file=sys.stderr, flush=True)
         started = time.monotonic()
-        result = {"date": datetime.date.today().isoformat(), "passed": True, "steps": []}
+        # Until its end it has not passed: this may be broken off anywhere.
+        result = {"date": datetime.date.today().isoformat(), "passed": False, "steps": []}
         self._report["phases"][phase.name] = result
         with open(self._folder / f"{phase.name}.log", "w", encoding="utf-8") as log:
             for step in phase.steps(machine):
                 if not self._run_step(step, log, machine.root, limit_s - (time.monotonic() - started), result):
                     break
         result["seconds"] = round(time.monotonic() - started, 1)
+        result["passed"] = all(step["passed"] for step in result["steps"])
         self._write()
 
     def _run_step(self, step, log, cwd, limit_s, result):
         began = time.monotonic()
         code, text = run_step(step, log, cwd, limit_s)
-        failed = code != 0 or (not step.skips and skipped(text))
+        answer = result_of(text) if step.keep_json else None
+        failed = code != 0 or (not step.skips and skipped(text)) or (step.keep_json and answer is None)
         told = {"name": step.name, "code": code, "passed": not failed, "seconds": round(time.monotonic() - began, 1)}
         lines = text.strip().splitlines()
         if failed:
             told["tail"] = lines[-TAIL_LINES:]
-        elif step.keep_json and lines:
-            told["result"] = json.loads(lines[-1])
+        elif step.keep_json:
+            told["result"] = answer
         elif lines:
             told["last"] = lines[-1][:160]
         result["steps"].append(told)
-        result["passed"] &= not failed
         print(f"gpu_check:   {step.name}: {'ok' if not failed else f'FAILED ({code})'}, {told['seconds']} s",
               file=sys.stderr, flush=True)
         self._write()
