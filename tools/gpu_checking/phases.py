@@ -52,7 +52,9 @@ class Machine:
                   "-DEBB_ONEDNN=OFF", "-DEBB_BENCH=OFF",
                   *(f"-DCMAKE_{kind}_LINKER_FLAGS={flags}" for kind in ("EXE", "SHARED", "MODULE"))]
         environment = {"PKG_CONFIG_PATH": str(libraries / f"{platform.machine()}-linux-gnu" / "pkgconfig")}
-        if shutil.which("pkg-config") is None:
+        if own := shutil.which("pkg-config"):
+            environment |= {"PKG_CONFIG": own}  # or CMake takes the archive's, without its libraries
+        else:
             environment |= {"PKG_CONFIG": str(self.dependencies / "bin" / "pkgconf"), "LD_LIBRARY_PATH": str(libraries)}
         return Step("configure", words, environment, must=True)
 
