@@ -3,7 +3,7 @@
 
 Each model needs so much GPU memory at its peak, which an unlimited run tells; then it trains with 1/2, 1/4 and 1/8 of
 that. A contender whose losses are not stock's is marked. `--traces DIR` writes instead what `ebb run --record` says of
-five models at four batch sizes, for `ebb plan` and `ebb sim`. It has run on no GPU yet.
+five models at four batch sizes, for `ebb plan` and `ebb sim`.
 """
 
 import argparse

@@ -23,7 +23,7 @@ struct Options {
   // foresight: window, and from the second iteration on fetch ahead and evict by the recorded future.
   std::string policy = "foresight";
   // The unit of residency; a power of two from 4 KiB. 0: 2 MiB, which is one huge page; on a GPU, where each change of
-  // a mapping costs as much as copying 2 MiB, up to 16 MiB, a 2048th of its memory at most.
+  // a mapping costs as much as copying some MiB, up to 32 MiB, a 512th of its memory at most.
   std::uint64_t block_bytes = 0;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
   std::uint64_t managed_bytes_min = 64 * kKiB;
@@ -55,7 +55,7 @@ struct Options {
   // The flash driver: "auto", "uring" or "threads".
   std::string flash_driver = "auto";
   // More than 0: tensors live on a GPU, in so many bytes of its memory; `memory` is then host memory that is pinned for
-  // it, and the tier between GPU and flash (include/ebb/device.h). Has run on no GPU yet: docs/cuda.md.
+  // it, and the tier between GPU and flash (include/ebb/device.h). docs/cuda.md says what has been seen on which.
   std::uint64_t device_memory = 0;
   // What has left the GPU before leaves it again only as far as it has changed, which kernels of Ebbtide's find out.
   // They are compiled by NVRTC; without that, or off, all of it is copied.

@@ -69,7 +69,7 @@ def enable(
     block        unit of residency, a power of two; default 2 MiB
     managed_min  smaller tensors stay in ordinary memory, counted against the budget; default 64 KiB
     device_memory  bytes of GPU memory for `cuda` tensors, before the first of them; `memory` is then host memory that
-                   is pinned for what does not fit there. It has run on no GPU yet: docs/cuda.md
+                   is pinned for what does not fit there. docs/cuda.md says what has been seen on which GPU
     device       which GPU; default: EBB_DEVICE, or 0
     memory_max   what set_memory() may grow the budget to; default: EBB_MEMORY_MAX, or `memory`
 

@@ -181,3 +181,23 @@ def test_pluggable_allocator():
     if said == "no CUDA":
         pytest.skip("this PyTorch is built without CUDA")
     assert json.dumps(said) and "pluggable" in said and "CUDA graphs are not supported" in said
+
+
+BENCHMARK = """
+import json, torch, warnings
+from ebbtide.torch import device
+
+device._leave_benchmark_off()
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    torch.backends.cudnn.benchmark = True
+    with torch.backends.cudnn.flags(benchmark=True):
+        inside = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+print(json.dumps({"said": [torch.backends.cudnn.benchmark, inside, len(said), str(said[0].message)]}))
+"""
+
+
+def test_the_search_for_fast_kernels_stays_off():
+    on, inside, warned, text = answer(BENCHMARK)
+    assert not on and not inside and warned == 2 and "stays off with --device-memory" in text

@@ -73,6 +73,7 @@ GpuRuntime::~GpuRuntime() {
   flash_->wake();
   if (mover_.joinable()) mover_.join();
   static_cast<void>(timelines_->wait_here(timelines_->all()));
+  for (const Launch& launch : running_) times_.drop(launch.sample);
   if (recorder_ != nullptr && !recorder_->is_over()) write_recording();
 }
 

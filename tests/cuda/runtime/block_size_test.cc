@@ -11,11 +11,11 @@ namespace {
 TEST(GpuBlockSize, GrowsWithTheMemoryOfTheGpu) {
   EXPECT_EQ(usual_gpu_block_bytes(0), 2 * kMiB);
   EXPECT_EQ(usual_gpu_block_bytes(64 * kMiB), 2 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(8 * kGiB - 1), 2 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(8 * kGiB), 4 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(17 * kGiB), 8 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(80 * kGiB), 16 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(1024 * kGiB), 16 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(2 * kGiB - 1), 2 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(2 * kGiB), 4 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(5 * kGiB), 8 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(17 * kGiB), 32 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(1024 * kGiB), 32 * kMiB);
 }
 
 // The software driver has too few addresses for blocks of this size: what is refused before it is asked says which it
@@ -29,8 +29,8 @@ TEST(GpuBlockSize, IsWhatARuntimeOpensWithIfNobodySays) {
     return said(Status::kInvalid, [&] { DeviceRuntime::open(options); });
   };
   EXPECT_PRED2(contains, refusal(0, kMiB), "with blocks of 2.00 MiB at least");
-  EXPECT_PRED2(contains, refusal(0, 17 * kGiB), "256 MiB of it are for what comes from");  // 32 blocks
-  EXPECT_PRED2(contains, refusal(0, 80 * kGiB), "512 MiB of it are for what comes from");
+  EXPECT_PRED2(contains, refusal(0, 5 * kGiB), "256 MiB of it are for what comes from");  // 32 blocks
+  EXPECT_PRED2(contains, refusal(0, 10 * kGiB), "512 MiB of it are for what comes from");
   EXPECT_PRED2(contains, refusal(4 * kMiB, 80 * kGiB), "128 MiB of it are for what comes from");
 }
 

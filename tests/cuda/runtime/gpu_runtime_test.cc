@@ -217,6 +217,14 @@ TEST_F(GpuRuntimeTest, ThreadsWithStreamsOfTheirOwn) {
   EXPECT_EQ(wrong_, 0u);
 }
 
+TEST_F(GpuRuntimeTest, LaunchesThatAreOpenAtTheEndLeaveNothing) {
+  open(gpu_options(8, 8));
+  void* const on = stream();
+  void* const data = runtime_->allocate(kGpuBlock);
+  const Access access{data, kGpuBlock, data};
+  EXPECT_NE(runtime_->announce_on(on, 1, {&access, 1}), 0u);
+}
+
 TEST_F(GpuRuntimeTest, LaunchLargerThanDeviceMemoryIsRefused) {
   open(gpu_options(8, 32));
   void* const on = stream();

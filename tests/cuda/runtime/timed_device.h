@@ -23,7 +23,7 @@ namespace ebb {
 class TimedDevice final : public GpuDevice {
  public:
   // Nanoseconds of host time a call, and bytes a nanosecond of a copy. The defaults are an NVIDIA H200's with driver
-  // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-costs.json): those of mapping are under load.
+  // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-first.json): those of mapping are under load.
   struct Costs {
     std::uint64_t create = 60'000;
     std::uint64_t map = 2'000;
