@@ -9,12 +9,13 @@
 #include "rivals/policies.h"
 #include "runtime/device/block_size.h"
 #include "runtime/device/gpu_runtime.h"
+#include "runtime/device/link_speed.h"
 #include "runtime/open_flash.h"
 
 namespace ebb {
 namespace {
 
-// What a plan takes a link to carry, for lack of better knowledge: half of what PCI Express 4.0 with 16 lanes does.
+// What a plan takes a link to carry where it cannot be measured: half of what PCI Express 4.0 with 16 lanes does.
 constexpr double kHostBytesANs = 12;
 constexpr std::uint64_t kBlockBytesMin = 64 * kKiB;
 
@@ -44,7 +45,6 @@ Core::Config core_config(const Options& options) {
   config.budget_bytes = options.device_memory / options.block_bytes * options.block_bytes;
   config.tables_in_budget = false;
   config.faults = false;
-  config.host_in_ns = static_cast<double>(options.block_bytes) / kHostBytesANs;
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   const std::uint32_t frames = config.frames();
   config.queue_depth = std::clamp<std::uint32_t>(frames / 4, 2, kQueueDepth);
@@ -100,6 +100,8 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   parts.config = core_config(options);
   parts.device = open_cuda(options, parts.config);
   parts.config.host_notes = parts.device->tells_changes();
+  const double link = measure_link(*parts.device, parts.config.block_bytes);
+  parts.config.host_in_ns = static_cast<double>(parts.config.block_bytes) / (link > 0 ? link : kHostBytesANs);
   if (const Status status = Timelines::make(*parts.device, parts.timelines); status != Status::kOk) {
     throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
   }

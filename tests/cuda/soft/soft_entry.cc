@@ -239,6 +239,8 @@ EBB_SOFT Result cuEventElapsedTime(float* milliseconds, Event from, Event to) {
   const std::shared_ptr<SoftEvent> second = call->event_of(to);
   if (first == nullptr || second == nullptr) return kInvalidHandle;
   if (!first->done() || !second->done()) return kNotReady;
+  call->host.add(first->clock);
+  call->host.add(second->clock);
   *milliseconds = std::chrono::duration<float, std::milli>(second->done_at() - first->done_at()).count();
   return call->broken;
 }
