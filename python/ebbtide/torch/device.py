@@ -180,13 +180,28 @@ def _announce_resizing(device_type: str) -> None:
     torch.UntypedStorage.resize_ = resize_
 
 
+def _tensors_in(values) -> list:
+    """Tensors among a kernel's arguments: also in tuples, and behind descriptors of Triton's (their `base`)."""
+    found = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += _tensors_in(value)
+        elif isinstance(value, dict):
+            found += _tensors_in(value.values())
+        elif isinstance(getattr(value, "base", None), torch.Tensor):
+            found.append(value.base)
+    return found
+
+
 def _announce_kernels(kind: type) -> None:
     """Wraps kind.run(*arguments, **others), which starts a kernel on the tensors among its arguments."""
     run = kind.run
 
     @functools.wraps(run)
     def announced(self, *args, **kwargs):
-        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        tensors = _tensors_in((*args, *kwargs.values()))
         if not tensors:
             return run(self, *args, **kwargs)
         with launch(*tensors, name=getattr(self, "__name__", None) or type(self).__name__):

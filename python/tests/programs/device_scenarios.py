@@ -165,14 +165,20 @@ def kernels_of_triton():
     import soft_device
     from ebbtide.torch import device as managed
 
+    class Descriptor:
+        def __init__(self, base):
+            self.base = base
+
     class Kernel:
-        def run(self, tensor, count, *, grid):
+        def run(self, given, count, *, grid):
+            tensor = given[0] if isinstance(given, tuple) else getattr(given, "base", given)
             soft_device.touch(tensor, write=True)
             return count
 
     managed._announce_kernels(Kernel)
     tensors = _some("soft")
-    assert [Kernel().run(tensor, 3, grid=(1,)) for tensor in tensors] == [3] * COUNT
+    given = [(lambda x: x, lambda x: (x, 1), Descriptor)[index % 3](tensor) for index, tensor in enumerate(tensors)]
+    assert [Kernel().run(each, 3, grid=(1,)) for each in given] == [3] * COUNT
 
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     from triton.runtime.jit import JITFunction

@@ -46,7 +46,7 @@ void* GpuRuntime::allocate_on(Stream stream, std::size_t bytes) {
   const std::vector<BlockIndex> blocks = list_of(range);
   pin(blocks);
   try {
-    bring(lock, blocks);
+    bring(turn, lock, blocks);
     Launch ready;  // no launch, but made ready as one
     ready.line = timelines_->line_of(stream);
     if (ready.line == Timelines::kNone) throw Error(Status::kInvalid, "launches are open in too many streams at once");

@@ -212,14 +212,20 @@ std::uint64_t GpuRuntime::announce_on(Stream stream, std::uint64_t op, std::span
   return begin_launch(lock, stream, op, ranges);
 }
 
-GpuRuntime::Turn::Turn(GpuRuntime& runtime, Lock& lock) : runtime_(runtime) {
-  if (!runtime.changed_.wait_for(lock, kFlashMax, [&] { return !runtime.bringing_; })) runtime.fail(Status::kBusy);
+// Whoever has a launch open goes first: somebody else's turn may wait for that one's blocks.
+GpuRuntime::Turn::Turn(GpuRuntime& runtime, Lock& lock) : runtime_(runtime), taken_(!runtime.launches_here()) {
+  if (!taken_) {
+    runtime.check_device();
+    ++runtime.rushing_;
+    return;
+  }
+  if (!runtime.changed_.wait_for(lock, kFlashMax, [&] { return runtime.turns_ == 0; })) runtime.fail(Status::kBusy);
   runtime.check_device();
-  runtime.bringing_ = true;
+  ++runtime.turns_;
 }
 
 GpuRuntime::Turn::~Turn() {
-  runtime_.bringing_ = false;
+  (taken_ ? runtime_.turns_ : runtime_.rushing_) -= 1;
   runtime_.changed_.notify_all();
 }
 
@@ -238,7 +244,7 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
   launch.ticket = core_.launches().announce(op, ranges);
   pin(launch.blocks);
   try {
-    bring(lock, launch.blocks);
+    bring(turn, lock, launch.blocks);
     order(launch);
   } catch (...) {
     unpin(launch.blocks);
@@ -250,6 +256,11 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
   last_launch_ns_ = monotonic_ns();
   running_.push_back(std::move(launch));
   return running_.back().ticket;
+}
+
+bool GpuRuntime::launches_here() const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [](const Launch& launch) { return launch.thread == std::this_thread::get_id(); });
 }
 
 void GpuRuntime::forget_launch(const Launch& launch) {
@@ -269,7 +280,7 @@ bool GpuRuntime::stuck() const {
 }
 
 // Makes blocks present, or on their way in a stream; waits for what comes from flash or makes room there.
-void GpuRuntime::bring(Lock& lock, std::span<const BlockIndex> blocks) {
+void GpuRuntime::bring(const Turn& turn, Lock& lock, std::span<const BlockIndex> blocks) {
   advance();
   if (!missing(blocks)) return;
   stalls_.begin(monotonic_ns());
@@ -285,8 +296,14 @@ void GpuRuntime::bring(Lock& lock, std::span<const BlockIndex> blocks) {
     advance();
     if (!device_->failure().empty()) refusal = "device";
     if (!missing(blocks) || !refusal.empty()) break;
+    if (turn.may_wait() && rushing_ > 0) {
+      let_rush(lock, blocks);
+      looks = 0;
+      continue;
+    }
     looks = stuck() ? looks + 1 : 0;
-    const bool others = std::any_of(running_.begin(), running_.end(),
+    const bool others = (!turn.may_wait() && turns_ > 0) ||
+                        std::any_of(running_.begin(), running_.end(),
                                     [](const Launch& launch) { return launch.thread != std::this_thread::get_id(); });
     const auto waited = std::chrono::steady_clock::now() - start;
     if (waited > kFlashMax || (looks > kLooksMax && (!others || waited > kOthersMax))) refusal = "no room";
@@ -299,6 +316,13 @@ void GpuRuntime::bring(Lock& lock, std::span<const BlockIndex> blocks) {
                                       "': its data is lost. Check the disk");
   }
   out_of_frames(blocks.size());
+}
+
+// What has been brought so far may leave again for who has a launch open, and comes back when that has what it needs.
+void GpuRuntime::let_rush(Lock& lock, std::span<const BlockIndex> blocks) {
+  unpin(blocks);
+  static_cast<void>(changed_.wait_for(lock, kOthersMax, [&] { return rushing_ == 0; }));
+  pin(blocks);
 }
 
 // Maps a launch's blocks and lets its stream wait for what has to be over before.
@@ -347,55 +371,5 @@ void GpuRuntime::synchronize() {
   check_device();
   if (const Status status = timelines_->wait_here(timelines_->all()); status != Status::kOk) fail(status);
 }
-
-std::string GpuRuntime::failure() const {
-  if (in_child()) return "a forked process cannot use the GPU of its parent";
-  const Lock lock(mutex_);
-  return device_->failure().empty() ? refused_ : device_->failure();
-}
-
-void GpuRuntime::out_of_memory(std::size_t bytes) const {
-  const Stats now = read_stats();
-  throw Error(Status::kNoMemory,
-              "out of memory: " + format_size(bytes) + " asked for, with " + format_size(now.live_bytes) +
-                  " of tensors alive, " + format_size(now.budget_bytes) + " of GPU memory, " +
-                  format_size(options_.memory) + " of host memory and room for " + format_size(now.flash_limit_bytes) +
-                  " on flash in '" + flash_directory_ + "'. Give it more of one of them (--device-memory, --memory, " +
-                  "--flash DIR:SIZE).");
-}
-
-void GpuRuntime::out_of_frames(std::size_t blocks) const {
-  throw Error(Status::kNoMemory,
-              "a launch touches " + format_size(blocks * core_.block_bytes()) + " at once, beside what open launches " +
-                  "use, and GPU memory for tensors is " +
-                  format_size(core_.budget().frames_limit() * core_.block_bytes()) +
-                  "; or nothing can leave it, because host memory and flash are full. Give it more (--device-memory, " +
-                  "--memory, --flash DIR:SIZE), or launch less at once.");
-}
-
-Stats GpuRuntime::read_stats() const {
-  Stats stats;
-  core_.fill(stats);
-  stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
-  stats.stall_ns = stalls_.total_ns(monotonic_ns());
-  stats.steps = steps_;
-  stats.mappings = frames_.mappings();
-  stats.mapping_ns = frames_.mapping_ns();
-  stats.device_waits = timelines_->host_waits();
-  stats.device_wait_ns = timelines_->host_wait_ns();
-  return stats;
-}
-
-Stats GpuRuntime::stats() const {
-  if (in_child()) return {};
-  const Lock lock(mutex_);
-  return read_stats();
-}
-
-std::vector<double> GpuRuntime::step_seconds() const { return stats_file_.step_seconds(); }
-
-std::string GpuRuntime::policy() const { return std::string(core_.policy().name()); }
-
-std::string GpuRuntime::description() const { return device_->description() + "; " + flash_description_; }
 
 }  // namespace ebb

@@ -80,16 +80,19 @@ class GpuRuntime final : public DeviceRuntime {
     KernelTimes::Sample sample;
   };
 
-  // Launches and allocations are made ready one after the other, so that no two wait for each other.
+  // Launches and allocations are made ready one after the other, so that no two wait for each other; what a thread
+  // needs besides, to end a launch that it has open, comes before.
   class Turn {
    public:
     Turn(GpuRuntime& runtime, Lock& lock);
     ~Turn();
+    bool may_wait() const { return taken_; }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
    private:
     GpuRuntime& runtime_;
+    const bool taken_;
   };
   std::uint64_t offset_of(const void* data) const {
     return reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(device_->base());
@@ -105,7 +108,9 @@ class GpuRuntime final : public DeviceRuntime {
   void unpin(std::span<const BlockIndex> blocks);
   void drop_pin(std::uint64_t offset);
   void advance();
-  void bring(Lock& lock, std::span<const BlockIndex> blocks);
+  void bring(const Turn& turn, Lock& lock, std::span<const BlockIndex> blocks);
+  void let_rush(Lock& lock, std::span<const BlockIndex> blocks);
+  bool launches_here() const;
   bool missing(std::span<const BlockIndex> blocks) const;
   bool stuck() const;
   void order(Launch& launch);
@@ -139,7 +144,8 @@ class GpuRuntime final : public DeviceRuntime {
   Core core_;
   std::vector<Launch> running_;
   std::unordered_map<std::uint64_t, BlockRange> pinned_;  // allocations that stay, by offset
-  bool bringing_ = false;                                 // it is somebody's Turn
+  std::uint32_t turns_ = 0;                               // 1: it is somebody's Turn
+  std::uint32_t rushing_ = 0;                             // those who do not wait for one
   std::vector<TierQueue::Job> jobs_;      // the mover's own, as the next two: what it is about to give to flash
   std::vector<TierQueue::Job> on_flash_;  // what it has given, by token
   std::vector<FlashCompletion> results_;  // what came of it

@@ -2,6 +2,10 @@
 // operator makes while it runs, and for what a library keeps.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "gpu_fixture.h"
 
 namespace ebb {
@@ -128,6 +132,30 @@ TEST_P(GpuPinnedTest, MoreThanThereIsIsRefused) {
   void* const fits = runtime_->allocate_on(on, 4 * kGpuBlock);
   runtime_->deallocate_on(fits, on);
   runtime_->deallocate_on(most, on);
+}
+
+// One thread waits for room that another's open launch has; that one needs something more before it can end.
+TEST_P(GpuPinnedTest, WhoHasALaunchOpenNeedNotWaitForWhoWaitsForIt) {
+  const std::vector<void*> held{runtime_->allocate(4 * kGpuBlock)};
+  void* const wanted = runtime_->allocate(6 * kGpuBlock);
+  const Access first{held[0], 4 * kGpuBlock, held[0]};
+  const Access second{wanted, 6 * kGpuBlock, wanted};
+  const std::uint64_t open = runtime_->announce_on(streams_[0], 1, {&first, 1});
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    runtime_->retire(runtime_->announce_on(streams_[1], 2, {&second, 1}));
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(done);
+  const auto start = std::chrono::steady_clock::now();
+  void* const made = runtime_->allocate_on(streams_[0], 2 * kGpuBlock);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  runtime_->retire(open);
+  unpin(streams_[0], made);
+  other.join();
+  EXPECT_TRUE(done);
+  for (void* const data : {held[0], wanted, made}) runtime_->deallocate_on(data, streams_[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Strict, GpuPinnedTest, testing::Bool(),
