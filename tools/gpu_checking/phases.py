@@ -41,7 +41,8 @@ class Machine:
         return asked.stdout.strip()
 
     def configure(self):
-        words = ["cmake", "--preset", "release", f"-DEBB_PYTHON={self.python}", "-DEBB_EXAMPLES=OFF",
+        python = "" if self.software else self.python  # what needs none is built without its packages
+        words = ["cmake", "--preset", "release", f"-DEBB_PYTHON={python}", "-DEBB_EXAMPLES=OFF",
                  "-DEBB_WERROR=OFF"]  # another compiler warns of other things
         if not self.dependencies.is_dir():
             return Step("configure", words, must=True)
