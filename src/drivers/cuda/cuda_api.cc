@@ -101,7 +101,7 @@ std::string Api::text(Result error) const {
 bool is_fatal(Result error) {
   // Errors of the hardware or of a kernel, after which CUDA answers every call with the same one; and the end of CUDA
   // itself, which comes before that of the process.
-  static constexpr std::array<Result, 17> kFatal{kDeinitialized,
+  static constexpr std::array<Result, 20> kFatal{kDeinitialized,
                                                  kDeviceUnavailable,
                                                  kInvalidContext,
                                                  kUncorrectable,
@@ -117,7 +117,10 @@ bool is_fatal(Result error) {
                                                  717,
                                                  718,
                                                  kLaunchFailed,
-                                                 kSystemNotReady};
+                                                 721,
+                                                 kSystemNotReady,
+                                                 810,
+                                                 911};
   return std::find(kFatal.begin(), kFatal.end(), error) != kFatal.end();
 }
 

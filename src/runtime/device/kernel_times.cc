@@ -52,9 +52,9 @@ void KernelTimes::drop(const Sample& sample) {
 void KernelTimes::collect() {
   while (!pending_.empty() && device_.failure().empty()) {
     const Sample sample = pending_.front();
+    if (device_.query(sample.to) == Status::kBusy) return;
     std::uint64_t ns = 0;
     const Status status = device_.elapsed(sample.from, sample.to, ns);
-    if (status == Status::kBusy) return;
     Known& known = kinds_[sample.kind];
     if (status == Status::kOk) known.ns = std::min(known.ns, ns);
     pending_.pop_front();
