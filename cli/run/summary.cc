@@ -215,7 +215,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   const Stats& stats = account.stats;
   std::string table = fmt::format("{}ebb summary{}\n", bold, plain);
   const auto row = [&table](const char* label, const std::string& value) {
-    table += fmt::format("  {:<24}{}\n", label, value);
+    table += fmt::format("  {:<23} {}\n", label, value);
   };
   row("policy", account.policy);
   row(account.on_device ? "GPU memory" : "memory budget", format_size(stats.budget_bytes));
@@ -230,6 +230,12 @@ std::string summary_table(const RunAccount& account, bool colour) {
   row("faults", std::to_string(stats.faults));
   row("stalled",
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
+  if (account.on_device) {
+    row("changes of mappings", fmt::format("{} in {} of the host's time", stats.mappings,
+                                           format_seconds(static_cast<double>(stats.mapping_ns) / 1e9)));
+    row("waits for the GPU", fmt::format("{} of {} in all", stats.device_waits,
+                                         format_seconds(static_cast<double>(stats.device_wait_ns) / 1e9)));
+  }
   row("steps", steps_text(account));
   if (const double bps = steps_read_bps(account); bps >= kReadBpsMin) row("read during steps", disk_text(account, bps));
   if (stats.guided > 0) row("launches by the guide", std::to_string(stats.guided));

@@ -132,6 +132,25 @@ double passes(const cuda::Api& api, const std::string& library, std::size_t bloc
   return static_cast<double>(moved) / took * 1e-9;
 }
 
+// What mapping costs where a thousand other blocks are mapped, in an address space of many more, as under a program;
+// null where the GPU has no room for that.
+std::string mapping_among_many(const cuda::Api& api, const std::string& library, std::size_t block) {
+  constexpr std::uint32_t kOthers = 1024;
+  CudaDevice::Config config;
+  config.library = library;
+  config.block_bytes = block;
+  config.frames = kFrames + kOthers;
+  config.blocks = 16 * config.frames;
+  config.host_bytes = block;
+  std::unique_ptr<CudaDevice> device;
+  std::string reason;
+  if (CudaDevice::make(config, device, reason) != Status::kOk) return "null";
+  for (std::uint32_t i = 0; i < config.frames; ++i) must(device->create(FrameIndex(i)), "create");
+  for (std::uint32_t i = kFrames; i < config.frames; ++i) must(device->map(FrameIndex(i), BlockIndex(i)), "map");
+  must(device->permit({BlockIndex(kFrames), kOthers}), "permit");
+  return measure_mapping(api, *device, block);
+}
+
 int bench(const std::string& library, std::size_t block) {
   cuda::Api api;
   std::string reason;
@@ -157,13 +176,15 @@ int bench(const std::string& library, std::size_t block) {
   mapping(*device, map_us, unmap_us);
   const std::string costs = measure_costs(api, *device, block);
   device.reset();
+  const std::string among_many = mapping_among_many(api, library, block);
   std::string description;
   const double pass = passes(api, library, block, description);
   std::printf("{\"device\": \"%s\", \"block_bytes\": %zu, \"plain_in_gb_s\": %.2f, \"plain_out_gb_s\": %.2f, ",
               description.c_str(), block, plain_in, plain_out);
   std::printf("\"block_in_gb_s\": %.2f, \"block_out_gb_s\": %.2f, \"map_us\": %.2f, \"unmap_us\": %.2f, ", block_in,
               block_out, map_us, unmap_us);
-  std::printf("\"pass_gb_s\": %.2f, \"costs\": %s}\n", pass, costs.c_str());
+  std::printf("\"pass_gb_s\": %.2f, \"costs\": %s, \"mapping_among_many\": %s}\n", pass, costs.c_str(),
+              among_many.c_str());
   must(api.context_pop(&context), "cuCtxPopCurrent");
   must(api.context_release(0), "cuDevicePrimaryCtxRelease");
   return 0;

@@ -59,6 +59,11 @@ class Costs {
   Costs(const Costs&) = delete;
   Costs& operator=(const Costs&) = delete;
 
+  std::string measure_mapping() {
+    mapping(1);
+    mapping(kMany);
+    return "{" + text_ + "}";
+  }
   std::string measure() {
     mapping(1);
     mapping(kMany);
@@ -197,6 +202,10 @@ class Costs {
 };
 
 }  // namespace
+
+std::string measure_mapping(const cuda::Api& api, CudaDevice& device, std::size_t block_bytes) {
+  return Costs(api, device, block_bytes).measure_mapping();
+}
 
 std::string measure_costs(const cuda::Api& api, CudaDevice& device, std::size_t block_bytes) {
   return Costs(api, device, block_bytes).measure();
