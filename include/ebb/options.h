@@ -58,8 +58,8 @@ struct Options {
   // it, and the tier between GPU and flash (include/ebb/device.h). docs/cuda.md says what has been seen on which.
   std::uint64_t device_memory = 0;
   // What has left the GPU before leaves it again only as far as it has changed, which kernels of Ebbtide's find out.
-  // They are compiled by NVRTC; without that, or off, all of it is copied.
-  bool device_notes = true;
+  // They are compiled by NVRTC; without that, or off, all of it is copied. Off, because what it gains is not measured.
+  bool device_notes = false;
   // Which GPU, as CUDA counts them.
   int device = 0;
   // To find what is not announced: nothing is mapped but what a running launch has announced. Slow.

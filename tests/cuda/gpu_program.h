@@ -46,7 +46,6 @@ inline Options gpu_options(std::uint32_t frames, std::uint32_t host, const std::
   options.cuda_library = EBB_SOFT_CUDA;
   options.nvrtc_library = EBB_SOFT_NVRTC;
   options.cublas_library = EBB_SOFT_CUBLAS;
-  options.device_notes = false;      // which compiles kernels: tests of it ask for it
   options.flash_driver = "threads";  // whose order ThreadSanitizer sees
   return options;
 }
