@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from .running import Step
 
-MODELS = ("gpt2", "vit", "resnet152")
-
 
 class Machine:
     """Where this runs: its folders, its Python, what it says of itself."""
@@ -106,7 +104,7 @@ def pytorch(machine):
 
 
 def training(machine):
-    yield Step("gpu.py", [machine.python, "bench/gpu.py", "--json"], keep_json=False)
+    yield Step("gpu.py", [machine.python, "bench/gpu.py"])
 
 
 def traces(machine):

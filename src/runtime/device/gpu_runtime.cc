@@ -213,7 +213,7 @@ std::uint64_t GpuRuntime::announce_on(Stream stream, std::uint64_t op, std::span
 }
 
 // Whoever has a launch open goes first: somebody else's turn may wait for that one's blocks.
-GpuRuntime::Turn::Turn(GpuRuntime& runtime, Lock& lock) : runtime_(runtime), taken_(!runtime.launches_here()) {
+GpuRuntime::Turn::Turn(GpuRuntime& runtime, Lock& lock) : runtime_(runtime), taken_(runtime.launches_here() == 0) {
   if (!taken_) {
     runtime.check_device();
     ++runtime.rushing_;
@@ -258,9 +258,10 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
   return running_.back().ticket;
 }
 
-bool GpuRuntime::launches_here() const {
-  return std::any_of(running_.begin(), running_.end(),
-                     [](const Launch& launch) { return launch.thread == std::this_thread::get_id(); });
+std::size_t GpuRuntime::launches_here() const {
+  return static_cast<std::size_t>(std::count_if(running_.begin(), running_.end(), [](const Launch& launch) {
+    return launch.thread == std::this_thread::get_id();
+  }));
 }
 
 void GpuRuntime::forget_launch(const Launch& launch) {
@@ -302,9 +303,7 @@ void GpuRuntime::bring(const Turn& turn, Lock& lock, std::span<const BlockIndex>
       continue;
     }
     looks = stuck() ? looks + 1 : 0;
-    const bool others = (!turn.may_wait() && turns_ > 0) ||
-                        std::any_of(running_.begin(), running_.end(),
-                                    [](const Launch& launch) { return launch.thread != std::this_thread::get_id(); });
+    const bool others = (!turn.may_wait() && turns_ > 0) || running_.size() > launches_here();
     const auto waited = std::chrono::steady_clock::now() - start;
     if (waited > kFlashMax || (looks > kLooksMax && (!others || waited > kOthersMax))) refusal = "no room";
   }

@@ -110,7 +110,7 @@ class GpuRuntime final : public DeviceRuntime {
   void advance();
   void bring(const Turn& turn, Lock& lock, std::span<const BlockIndex> blocks);
   void let_rush(Lock& lock, std::span<const BlockIndex> blocks);
-  bool launches_here() const;
+  std::size_t launches_here() const;
   bool missing(std::span<const BlockIndex> blocks) const;
   bool stuck() const;
   void order(Launch& launch);

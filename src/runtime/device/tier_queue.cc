@@ -26,69 +26,53 @@ std::span<std::byte> TierQueue::staging(std::uint32_t token) {
   return device_.host().subspan((std::size_t{host_extents_} + token) * block_bytes_, block_bytes_);
 }
 
-// The copy waits for all that uses the frame or the place; both are then busy until it is over.
-Status TierQueue::copy_out(std::span<std::byte> to, Fences& place, FrameIndex frame) {
-  Fences before = frames_.everything(frame);
-  before.add(place);
+Fences TierQueue::before(FrameIndex frame, const Fences& place) const {
+  Fences fences = frames_.everything(frame);
+  fences.add(place);
+  return fences;
+}
+
+// Work in a line that waits for `before`; the frame and the place are then busy until it is over.
+template <typename Work>
+Status TierQueue::run(std::uint32_t line, const Fences& before, FrameIndex frame, Fences& place, Work work) {
   std::uint64_t mark = 0;
-  Status status = timelines_.wait(Timelines::kOut, before);
-  if (status == Status::kOk) status = device_.copy_out(to, frame);
-  if (status == Status::kOk) status = timelines_.mark(Timelines::kOut, mark);
+  Status status = timelines_.wait(line, before);
+  if (status == Status::kOk) status = work();
+  if (status == Status::kOk) status = timelines_.mark(line, mark);
   if (status != Status::kOk) return status;
-  frames_.copied(frame, Timelines::kOut, mark);
-  place.add(Timelines::kOut, mark);
+  frames_.copied(frame, line, mark);
+  place.add(line, mark);
   return status;
 }
 
+Status TierQueue::copy_out(std::span<std::byte> to, Fences& place, FrameIndex frame) {
+  return run(Timelines::kOut, before(frame, place), frame, place, [&] { return device_.copy_out(to, frame); });
+}
+
 Status TierQueue::copy_in(FrameIndex frame, std::span<std::byte> from, Fences& place) {
-  Fences before = frames_.everything(frame);
-  before.add(place);
-  std::uint64_t mark = 0;
-  Status status = timelines_.wait(Timelines::kIn, before);
-  if (status == Status::kOk) status = device_.copy_in(frame, from);
-  if (status == Status::kOk) status = timelines_.mark(Timelines::kIn, mark);
-  if (status != Status::kOk) return status;
-  frames_.copied(frame, Timelines::kIn, mark);
-  place.add(Timelines::kIn, mark);
-  return status;
+  return run(Timelines::kIn, before(frame, place), frame, place, [&] { return device_.copy_in(frame, from); });
 }
 
 // A block leaves for host memory. What has left from there before may well be what is there still: then it is worth
 // knowing.
 Status TierQueue::leave(const FlashRequest& request) {
   const std::uint32_t extent = request.extent.value();
+  const FrameIndex frame = request.frame;
   Fences& fences = host_[extent];
-  if (!request.has_expected || !device_.tells_changes()) {
-    noted_[extent] = false;
-    return copy_out(place(request.extent), fences, request.frame);
+  const Fences earlier = before(frame, fences);
+  const bool worth_knowing = request.has_expected && device_.tells_changes();
+  if (worth_knowing && noted_[extent]) {
+    const Status status =
+        run(Timelines::kOut, earlier, frame, fences, [&] { return device_.copy_out_changed(frame, extent); });
+    noted_[extent] = status == Status::kOk;
+    return status;
   }
-  Fences before = frames_.everything(request.frame);
-  before.add(fences);
-  if (!noted_[extent]) {
-    const Status status = copy_out(place(request.extent), fences, request.frame);
-    return status == Status::kOk ? note(request.frame, extent, before) : status;
-  }
-  std::uint64_t mark = 0;
-  Status status = timelines_.wait(Timelines::kOut, before);
-  if (status == Status::kOk) status = device_.copy_out_changed(request.frame, extent);
-  if (status == Status::kOk) status = timelines_.mark(Timelines::kOut, mark);
+  noted_[extent] = false;
+  Status status = copy_out(place(request.extent), fences, frame);
+  if (!worth_knowing || status != Status::kOk) return status;
+  // Beside the copy, which reads the same frame, and waits for the same.
+  status = run(Timelines::kNote, earlier, frame, fences, [&] { return device_.note(frame, extent); });
   noted_[extent] = status == Status::kOk;
-  if (status != Status::kOk) return status;
-  frames_.copied(request.frame, Timelines::kOut, mark);
-  fences.add(Timelines::kOut, mark);
-  return status;
-}
-
-// Beside the copy, which reads the same frame, and waits for the same.
-Status TierQueue::note(FrameIndex frame, std::uint32_t extent, const Fences& before) {
-  std::uint64_t mark = 0;
-  Status status = timelines_.wait(Timelines::kNote, before);
-  if (status == Status::kOk) status = device_.note(frame, extent);
-  if (status == Status::kOk) status = timelines_.mark(Timelines::kNote, mark);
-  if (status != Status::kOk) return status;
-  noted_[extent] = true;
-  frames_.copied(frame, Timelines::kNote, mark);
-  host_[extent].add(Timelines::kNote, mark);
   return status;
 }
 

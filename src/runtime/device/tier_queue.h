@@ -53,7 +53,9 @@ class TierQueue {
   Status copy_out(std::span<std::byte> to, Fences& place, FrameIndex frame);
   Status copy_in(FrameIndex frame, std::span<std::byte> from, Fences& place);
   Status leave(const FlashRequest& request);
-  Status note(FrameIndex frame, std::uint32_t extent, const Fences& before);
+  Fences before(FrameIndex frame, const Fences& place) const;
+  template <typename Work>
+  Status run(std::uint32_t line, const Fences& before, FrameIndex frame, Fences& place, Work work);
 
   GpuDevice& device_;
   FrameMap& frames_;

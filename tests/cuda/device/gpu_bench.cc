@@ -61,39 +61,6 @@ double plain_copies(const cuda::Api& api, GpuDevice& device, bool in, std::size_
   return rate;
 }
 
-// GB/s of the port: block by block, as the runtime copies.
-double block_copies(const cuda::Api& api, GpuDevice& device, bool in, std::size_t block) {
-  const GpuDevice::Copy direction = in ? GpuDevice::Copy::kIn : GpuDevice::Copy::kOut;
-  auto* const stream = static_cast<cuda::Stream>(device.copy_stream(direction));
-  double start = 0;
-  for (int round = 0; round <= kRounds; ++round) {
-    if (round == 1) start = seconds();
-    for (std::uint32_t i = 0; i < kFrames; ++i) {
-      const auto host = device.host().subspan(i * block, block);
-      must(in ? device.copy_in(FrameIndex(i), host) : device.copy_out(host, FrameIndex(i)), "copy of a block");
-    }
-    finish(api, stream);
-  }
-  return static_cast<double>(block) * kFrames * kRounds / (seconds() - start) * 1e-9;
-}
-
-// Microseconds a block, of mapping and unmapping in batches.
-void mapping(GpuDevice& device, double& map_us, double& unmap_us) {
-  double map_s = 0;
-  double unmap_s = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    const double start = seconds();
-    for (std::uint32_t i = 0; i < kFrames; ++i) must(device.map(FrameIndex(i), BlockIndex(i)), "map");
-    must(device.permit({BlockIndex(0), kFrames}), "permit");
-    const double mapped = seconds();
-    must(device.unmap({BlockIndex(0), kFrames}), "unmap");
-    map_s += mapped - start;
-    unmap_s += seconds() - mapped;
-  }
-  map_us = map_s * 1e6 / kRounds / kFrames;
-  unmap_us = unmap_s * 1e6 / kRounds / kFrames;
-}
-
 // Passes over tensors of twice GPU memory, with a fill of each; GB/s of what comes and goes.
 double passes(const cuda::Api& api, const std::string& library, std::size_t block, std::string& description) {
   Options options;
@@ -169,11 +136,6 @@ int bench(const std::string& library, std::size_t block) {
   for (std::uint32_t i = 0; i < kFrames; ++i) must(device->create(FrameIndex(i)), "create");
   const double plain_in = plain_copies(api, *device, true, kFrames * block);
   const double plain_out = plain_copies(api, *device, false, kFrames * block);
-  const double block_in = block_copies(api, *device, true, block);
-  const double block_out = block_copies(api, *device, false, block);
-  double map_us = 0;
-  double unmap_us = 0;
-  mapping(*device, map_us, unmap_us);
   const std::string costs = measure_costs(api, *device, block);
   device.reset();
   const std::string among_many = mapping_among_many(api, library, block);
@@ -181,8 +143,6 @@ int bench(const std::string& library, std::size_t block) {
   const double pass = passes(api, library, block, description);
   std::printf("{\"device\": \"%s\", \"block_bytes\": %zu, \"plain_in_gb_s\": %.2f, \"plain_out_gb_s\": %.2f, ",
               description.c_str(), block, plain_in, plain_out);
-  std::printf("\"block_in_gb_s\": %.2f, \"block_out_gb_s\": %.2f, \"map_us\": %.2f, \"unmap_us\": %.2f, ", block_in,
-              block_out, map_us, unmap_us);
   std::printf("\"pass_gb_s\": %.2f, \"costs\": %s, \"mapping_among_many\": %s}\n", pass, costs.c_str(),
               among_many.c_str());
   must(api.context_pop(&context), "cuCtxPopCurrent");

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "drivers/cuda/kernels/change_kernels.h"
 #include "soft_world.h"
 
 using namespace ebb::cuda;
@@ -44,7 +45,8 @@ std::vector<Touch> touches_of_ours(const std::string& name, void** parameters) {
   if (!copy && name != "ebb_note") return {};
   const auto pointer = [&](int i) { return *static_cast<void**>(parameters[i]); };
   const std::size_t bytes = *static_cast<unsigned long long*>(parameters[3]);
-  std::vector<Touch> touches{{pointer(0), bytes, false}, {pointer(2), bytes / 4096 * 16, true}};
+  std::vector<Touch> touches{{pointer(0), bytes, false},
+                             {pointer(2), bytes / ChangeKernels::kPartBytes * ChangeKernels::kDigestBytes, true}};
   if (copy) touches.push_back({pointer(1), bytes, true});
   return touches;
 }

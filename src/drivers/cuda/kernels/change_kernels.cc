@@ -11,7 +11,8 @@ namespace {
 
 // The threads of a warp read neighbouring words of 16 bytes, so that each step of theirs is one access to 512 bytes:
 // a part is every `lanes`-th word of the parts of its warp. Multiplying by an odd number and folding the upper bits
-// into the lower ones can both be undone, so one changed word always changes the digest.
+// into the lower ones can both be undone, so one changed word always changes the digest. Both kernels have the same
+// parameters; `bytes` is for who checks what they touch (tests/cuda/soft).
 constexpr const char* kSource = R"(
 struct Word { unsigned long long x, y; };
 
