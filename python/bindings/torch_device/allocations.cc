@@ -39,7 +39,7 @@ void set_managed_device(DeviceRuntime& runtime, c10::Device device) {
   if constexpr (!GivesHandles<c10::impl::VirtualGuardImpl>) {
     throw Error(Status::kUnsupported,
                 "this PyTorch does not tell the handles of streams, by which work on a GPU is announced: install "
-                "PyTorch 2.10 or newer");
+                "PyTorch 2.11 or newer");
   }
   if (g_device == nullptr) g_device = new ManagedDevice(runtime, device);
 }

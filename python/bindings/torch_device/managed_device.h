@@ -12,7 +12,7 @@
 
 namespace ebb::torch_adapter {
 
-// PyTorch knew no stream's handle by its guard before 2.10 or so.
+// PyTorch knew no stream's handle by its guard before 2.11.
 template <typename Guard>
 concept GivesHandles = requires(const Guard& guard, c10::Stream stream) {
   guard.getStreamNativeHandle(stream);
