@@ -43,6 +43,7 @@ void Victims::scan() {
     const Candidate candidate{worth(index), index};
     if (!skipped_.block.valid() || higher(candidate, skipped_)) candidates_.push_back(candidate);
   }
+  hides_ = skipped_.block.valid();
   skipped_ = {};
   pins_changed_ = false;
   version_ = policy_.version();
