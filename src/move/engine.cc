@@ -314,8 +314,7 @@ void Engine::restore_reserve() {
 // Starts the eviction of the block worth least, if it may go for this urgency and is worth less than `worth_below`.
 bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
   const std::uint32_t tries_max = urgency == Urgency::kFault ? table_.frames_max() : 16;
-  // Whoever wants a block has one look at what could not leave earlier, but may now.
-  bool looked_again = urgency != Urgency::kWanted || !(limits_.keep_pinned || victims_.passed_over());
+  bool looked_again = !limits_.keep_pinned || urgency != Urgency::kWanted;
   for (std::uint32_t tries = 0; tries < tries_max; ++tries) {
     const Victims::Candidate candidate = victims_.least();
     if (!candidate.block.valid()) return false;
@@ -326,6 +325,7 @@ bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
         if (frames_.over()) victims_.begin_again();
         return false;
       }
+      // Where pinned blocks never leave, nobody can fault for what is wanted: others are looked for before giving up.
       looked_again = true;
       victims_.look_again();
       continue;

@@ -43,7 +43,6 @@ void Victims::scan() {
     const Candidate candidate{worth(index), index};
     if (!skipped_.block.valid() || higher(candidate, skipped_)) candidates_.push_back(candidate);
   }
-  hides_ = skipped_.block.valid();
   skipped_ = {};
   pins_changed_ = false;
   version_ = policy_.version();
@@ -57,8 +56,9 @@ void Victims::scan() {
 
 Victims::Candidate Victims::least() {
   while (!candidates_.empty() && !current(candidates_.back())) candidates_.pop_back();
-  const bool outdated = candidates_.empty() || version_ != policy_.version();
-  if (outdated || (pins_changed_ && candidates_.back().worth >= kPinned)) scan();
+  if (candidates_.empty() || version_ != policy_.version()) scan();
+  // What was passed over while it was pinned may be worth least of all now.
+  if (pins_changed_ && !candidates_.empty() && candidates_.back().worth >= kPinned) look_again();
   return candidates_.empty() ? Candidate{} : candidates_.back();
 }
 

@@ -63,8 +63,6 @@ class Victims {
   // Passes this block over: least() comes to those worth more, and after the last of them to none, once, and to the
   // first again. So blocks that cannot leave never hide those that can.
   void skip();
-  // Whether a block that could not leave is being passed over.
-  bool passed_over() const { return hides_ || skipped_.block.valid(); }
   // The next time nothing has been passed over.
   void begin_again() {
     skipped_ = {};
@@ -85,7 +83,6 @@ class Victims {
   std::size_t next_faulted_ = 0;
   std::vector<Candidate> candidates_;  // descending by worth: the least is at the back
   Candidate skipped_;                  // the next scan begins above it
-  bool hides_ = false;                 // the last one did begin above such a block
   std::uint64_t version_ = 0;          // of the policy, at the last scan
   bool pins_changed_ = false;          // since the last scan: others may be worth less than a pinned candidate now
 };
