@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
 
 namespace ebb {
 namespace {
@@ -13,7 +15,9 @@ using Position = Recording::Position;
 // the second is one whole iteration.
 class Cutter {
  public:
-  Cutter(const Recording& before, const Recording& last) : parts_{&before, &last} {}
+  // `bytes_of`: of an allocation that is alive now; 0 of others.
+  Cutter(const Recording& before, const Recording& last, std::function<std::uint64_t(std::uint64_t)> bytes_of)
+      : parts_{&before, &last}, bytes_of_(std::move(bytes_of)) {}
 
   Trace cut(const TraceDraft::Names& names) {
     find_lives();
@@ -36,6 +40,7 @@ class Cutter {
   void add(const Recording& part, Position position);
 
   std::array<const Recording*, 2> parts_;
+  std::function<std::uint64_t(std::uint64_t)> bytes_of_;
   std::map<std::uint64_t, Life> lives_;
   TraceDraft draft_;
 };
@@ -48,7 +53,7 @@ void Cutter::find_lives() {
       for (const Recording::Use& use : part->uses(event)) {
         const Recording::Reference& reference = part->reference(use.reference);
         Life& life = lives_[reference.serial];
-        life.bytes = std::max(life.bytes, reference.bytes);
+        life.bytes = std::max({life.bytes, reference.bytes, bytes_of_(reference.serial)});
       }
       if (event.kind == Recording::Kind::kLaunch) continue;
       const Recording::Reference& reference = part->reference(event.reference);
@@ -103,7 +108,7 @@ void Cutter::add(const Recording& part, Position position) {
   draft_.run(event.ns);
   for (const Recording::Use& use : part.uses(event)) {
     const std::uint64_t serial = part.reference(use.reference).serial;
-    draft_.use(serial, lives_.at(serial).bytes, use.written);
+    draft_.use(serial, lives_.at(serial).bytes, {use.first_block, use.blocks}, use.written);
   }
 }
 
@@ -137,8 +142,10 @@ void Recorder::launched(std::uint64_t op, std::span<const Touch> touches) {
   if (!touches.empty()) current_.add_launch(op, touches, first_blocks_);
   if (!touches.empty() && takes_sequence()) {
     sequence_.launch(op);
-    for (const Touch& touch : touches) {
-      sequence_.use(touch.allocation, live_.at(touch.allocation).bytes, touch.written);
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+      const Touch& touch = touches[i];
+      const TracePart part{touch.blocks.first.value() - first_blocks_[i].value(), touch.blocks.count};
+      sequence_.use(touch.allocation, live_.at(touch.allocation).bytes, part, touch.written);
     }
   }
   policy_->launched(op, touches);
@@ -174,7 +181,12 @@ bool Recorder::due() const {
 }
 
 Trace Recorder::trace() const {
-  return iterations_ == 1 ? Cutter(before_, last_).cut(names_) : sequence_.finish_sequence(names_);
+  if (iterations_ > 1) return sequence_.finish_sequence(names_);
+  const auto bytes_of = [&](std::uint64_t serial) {
+    const auto found = live_.find(serial);
+    return found == live_.end() ? 0 : found->second.bytes;
+  };
+  return Cutter(before_, last_, bytes_of).cut(names_);
 }
 
 }  // namespace ebb

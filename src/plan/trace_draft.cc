@@ -17,15 +17,16 @@ std::string name_of(std::uint64_t op, const TraceDraft::Names& names) {
   return text.data();
 }
 
-void add_once(std::vector<Trace::TensorIndex>& list, Trace::TensorIndex tensor) {
-  if (std::find(list.begin(), list.end(), tensor) == list.end()) list.push_back(tensor);
+template <typename T>
+void add_once(std::vector<T>& list, const T& item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
 }
 
 }  // namespace
 
 std::uint32_t TraceDraft::find_or_add(std::uint64_t serial, std::uint64_t bytes) {
   const auto [found, added] = index_.emplace(serial, static_cast<std::uint32_t>(tensors_.size()));
-  if (added) tensors_.push_back({serial, bytes, Trace::kNone, Trace::kNone});
+  if (added) tensors_.push_back({serial, bytes, Trace::kNone, Trace::kNone, {}});
   return found->second;
 }
 
@@ -33,15 +34,16 @@ void TraceDraft::allocate(std::uint64_t serial, std::uint64_t bytes) {
   const std::uint32_t tensor = find_or_add(serial, bytes);
   const bool made_by_launch = launches_.size() > (marks_.empty() ? 0 : marks_.back().launches);
   tensors_[tensor].born = static_cast<Trace::LaunchIndex>(launches_.size() - (made_by_launch ? 1 : 0));
-  if (made_by_launch) add_once(launches_.back().writes, tensor);
+  if (made_by_launch) add_once(launches_.back().writes, {tensor, {}});
 }
 
 void TraceDraft::launch(std::uint64_t op) { launches_.push_back({op, 0, {}, {}}); }
 
-void TraceDraft::use(std::uint64_t serial, std::uint64_t bytes, bool written) {
+void TraceDraft::use(std::uint64_t serial, std::uint64_t bytes, const TracePart& part, bool written) {
   const std::uint32_t tensor = find_or_add(serial, bytes);
-  add_once(launches_.back().reads, tensor);
-  if (written) add_once(launches_.back().writes, tensor);
+  tensors_[tensor].parts.add(part);
+  add_once(launches_.back().reads, {tensor, part});
+  if (written) add_once(launches_.back().writes, {tensor, part});
 }
 
 void TraceDraft::run(std::uint64_t ns) {
@@ -59,35 +61,51 @@ void TraceDraft::end_iteration() {
   }
 }
 
+std::vector<TraceDraft::Piece> TraceDraft::add_tensors(Trace& trace, Mark end) const {
+  std::vector<Piece> places;
+  for (std::uint32_t i = 0; i < end.tensors; ++i) {
+    const Tensor& from = tensors_[i];
+    places.push_back({from.parts.pieces(), static_cast<Trace::TensorIndex>(trace.tensors.size())});
+    for (std::uint32_t piece = 0; piece < places.back().pieces.count(); ++piece) {
+      Trace::Tensor tensor;
+      tensor.id = static_cast<std::uint32_t>(trace.tensors.size());
+      tensor.bytes = places.back().pieces.bytes(from.bytes, piece);
+      tensor.allocated_before = from.born;
+      tensor.freed_before = from.freed == Trace::kNone || from.freed > end.launches ? Trace::kNone : from.freed;
+      tensor.persistent = tensor.allocated_before == Trace::kNone && tensor.freed_before == Trace::kNone;
+      tensor.mapped = tensor.persistent && from.serial >= kLastingSerials;
+      trace.tensors.push_back(tensor);
+    }
+  }
+  return places;
+}
+
 Trace TraceDraft::finish(const Names& names, Mark end) const {
   Trace trace;
   trace.source = "ebb run --record";
-  for (std::uint32_t i = 0; i < end.tensors; ++i) {
-    const Tensor& from = tensors_[i];
-    Trace::Tensor tensor;
-    tensor.id = i;
-    tensor.bytes = from.bytes;
-    tensor.allocated_before = from.born;
-    tensor.freed_before = from.freed == Trace::kNone || from.freed > end.launches ? Trace::kNone : from.freed;
-    tensor.persistent = tensor.allocated_before == Trace::kNone && tensor.freed_before == Trace::kNone;
-    tensor.mapped = tensor.persistent && from.serial >= kLastingSerials;
-    trace.tensors.push_back(tensor);
-  }
+  const std::vector<Piece> places = add_tensors(trace, end);
   std::map<std::uint64_t, std::uint32_t> ops;
+  std::vector<Trace::TensorIndex> touched;
   for (std::uint32_t i = 0; i < end.launches; ++i) {
     const Launch& from = launches_[i];
     const auto [op, added] = ops.emplace(from.op, static_cast<std::uint32_t>(trace.ops.size()));
     if (added) trace.ops.push_back(name_of(from.op, names));
-    trace.launches.push_back({op->second, static_cast<std::uint32_t>(trace.uses.size()),
-                              static_cast<std::uint32_t>(from.reads.size()),
-                              static_cast<std::uint32_t>(from.writes.size()), from.ns});
+    Trace::Launch launch{op->second, static_cast<std::uint32_t>(trace.uses.size()), 0, 0, from.ns};
     for (const auto* list : {&from.reads, &from.writes}) {
-      for (const Trace::TensorIndex tensor : *list) {
+      touched.clear();
+      for (const Use& use : *list) {
+        const auto& [pieces, first] = places[use.tensor];
+        const TracePieces::Range range = pieces.of(use.part);
+        for (std::uint32_t piece = range.first; piece < range.end; ++piece) add_once(touched, first + piece);
+      }
+      (list == &from.reads ? launch.reads : launch.writes) = static_cast<std::uint32_t>(touched.size());
+      for (const Trace::TensorIndex tensor : touched) {
         trace.uses.push_back(tensor);
         Trace::LaunchIndex& freed = trace.tensors[tensor].freed_before;
         if (freed != Trace::kNone) freed = std::max(freed, i + 1);
       }
     }
+    trace.launches.push_back(launch);
   }
   return trace;
 }

@@ -2,7 +2,8 @@
 // policy is told of them.
 //
 // A tensor that was there before the first event and has not been freed since is persistent; every other one is born or
-// dies here. What is allocated after a launch was told counts as made by that launch, unless an iteration ended since.
+// dies here. One that is used in parts is several, its pieces (trace_parts.h). What is allocated after a launch was
+// told counts as made by that launch, unless an iteration ended since.
 //
 // Owned by a Recorder. Invariant: what finish() returns keeps check() of plan/trace.h.
 #pragma once
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "plan/trace.h"
+#include "plan/trace_parts.h"
 
 namespace ebb {
 
@@ -22,8 +24,9 @@ class TraceDraft {
 
   void allocate(std::uint64_t serial, std::uint64_t bytes);
   void launch(std::uint64_t op);
-  // The launch told last touches this, and ran for so long; what is told more than once is summed up.
-  void use(std::uint64_t serial, std::uint64_t bytes, bool written);
+  // The launch told last touches this part of a tensor of so many bytes, and ran for so long; what is told more than
+  // once is summed up.
+  void use(std::uint64_t serial, std::uint64_t bytes, const TracePart& part, bool written);
   void run(std::uint64_t ns);
   // Nothing if no event was about this tensor: its end is no business of this trace.
   void free(std::uint64_t serial);
@@ -47,11 +50,17 @@ class TraceDraft {
     std::uint64_t bytes = 0;
     Trace::LaunchIndex born = Trace::kNone;  // kNone: before the first event
     Trace::LaunchIndex freed = Trace::kNone;
+    TraceParts parts;
+  };
+  struct Use {
+    std::uint32_t tensor = 0;
+    TracePart part;
+    bool operator==(const Use&) const = default;
   };
   struct Launch {
     std::uint64_t op = 0;
     std::uint64_t ns = 0;
-    std::vector<Trace::TensorIndex> reads, writes;
+    std::vector<Use> reads, writes;
   };
   struct Mark {
     std::size_t launches = 0, tensors = 0;
@@ -59,6 +68,12 @@ class TraceDraft {
 
   std::uint32_t find_or_add(std::uint64_t serial, std::uint64_t bytes);
   Trace finish(const Names& names, Mark end) const;
+  // The trace's tensors: pieces of those here, one after the other.
+  struct Piece {
+    TracePieces pieces;
+    Trace::TensorIndex first = 0;
+  };
+  std::vector<Piece> add_tensors(Trace& trace, Mark end) const;
 
   std::vector<Tensor> tensors_;  // in the order in which they appear
   std::map<std::uint64_t, std::uint32_t> index_;

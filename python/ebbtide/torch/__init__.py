@@ -19,7 +19,11 @@ from . import extension
 
 _C = extension.load()
 
-from . import compiled  # noqa: E402
+from . import compiled, lists  # noqa: E402
+
+# What calls on lists of tensors (foreach, fused optimizers) may touch at once: of memory, and at most.
+LISTS_SHARE = 32
+LISTS_BYTES_MAX = 32 << 20
 
 _options: dict | None = None
 _step_hook = None
@@ -45,6 +49,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
     else:
         _C.enable(options)
         compiled.start()
+        lists.split("cpu", min(options.memory // LISTS_SHARE or LISTS_BYTES_MAX, LISTS_BYTES_MAX))
     if _step_hook is None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 

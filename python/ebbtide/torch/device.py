@@ -1,8 +1,8 @@
 """Tensors on a GPU: the allocator of `cuda`, and what PyTorch does there that no operator tells of.
 
 `start()` is for enable(). Kernels need what they touch to be announced (docs/cuda.md): operators are, by the extension;
-here are Triton's kernels, storages that are resized, lists of tensors that would be too much at once, and what PyTorch
-asks an allocator of its own that ours does not keep.
+here are Triton's kernels, storages that are resized, and what PyTorch asks an allocator of its own that ours does not
+keep.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import torch
 
 from .. import _C, Error
 from ..hook import imports
+from . import lists
 
-# Of GPU memory, what operators on lists of tensors (foreach, fused optimizers) may touch at once.
-SHARE = 4
-FUSED = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_",
-         "_amp_foreach_non_finite_check_and_unscale_")
+# Of GPU memory, what calls on lists of tensors (foreach, fused optimizers) may touch at once.
+SHARE = 32
 ALLOCATOR = "ebb_device_allocate", "ebb_device_free"
 
 
@@ -34,7 +33,7 @@ def start(options: _C.Options, device_type: str) -> None:
         _replace_statistics(options.device_memory)
         _refuse_graphs()
         _leave_benchmark_off()
-    _split_lists(device_type, options.device_memory // SHARE)
+    lists.split(device_type, options.device_memory // SHARE)
     _announce_resizing(device_type)
     imports.when_imported("triton.runtime.jit", lambda module: _announce_kernels(module.JITFunction))
     imports.when_imported("torch._inductor.runtime.triton_heuristics",
@@ -120,51 +119,6 @@ def _leave_benchmark_off() -> None:
     kind = type(torch.backends.cudnn)
     kind.benchmark = property(lambda self: torch._C._get_cudnn_benchmark(), lambda self, on: stay_off(on))
     set_benchmark(False)
-
-
-def _is_tensors(value) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], torch.Tensor)
-
-
-def _ends(lists, device_type: str, bytes_max: int) -> list[int]:
-    """Where to cut lists that belong together, so that a part of all of them has so many bytes at most."""
-    ends, together, count = [], 0, len(lists[0])
-    for i in range(count):
-        here = sum(tensors[i].numel() * tensors[i].element_size() for tensors in lists
-                   if len(tensors) == count and tensors[i].device.type == device_type)
-        if together > 0 and together + here > bytes_max:
-            ends.append(i)
-            together = 0
-        together += here
-    return [*ends, count]
-
-
-def _in_parts(function, device_type: str, bytes_max: int):
-    """The same function on lists of tensors, a part of the lists after the other where they are large."""
-
-    @functools.wraps(function)
-    def run(*args, **kwargs):
-        lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
-        ends = _ends(lists, device_type, bytes_max) if lists else []
-        if len(ends) < 2:
-            return function(*args, **kwargs)
-        begin, results = 0, []
-        for end in ends:
-            def cut(value, part=slice(begin, end)):
-                return value[part] if isinstance(value, (list, tuple)) and len(value) == ends[-1] else value
-
-            result = function(*map(cut, args), **{name: cut(value) for name, value in kwargs.items()})
-            results += result if result is not None else []
-            begin = end
-        return results or None
-
-    return run
-
-
-def _split_lists(device_type: str, bytes_max: int) -> None:
-    for name in dir(torch):
-        if name.startswith("_foreach_") or name in FUSED:
-            setattr(torch, name, _in_parts(getattr(torch, name), device_type, bytes_max))
 
 
 def _announce_resizing(device_type: str) -> None:

@@ -15,7 +15,8 @@ class RecorderTest : public testing::Test {
     weight_ = allocate(1000);
   }
   std::uint64_t allocate(std::uint64_t bytes) {
-    recorder_.allocated(++serial_, bytes, {BlockIndex(static_cast<std::uint32_t>(serial_)), 1});
+    ++serial_;
+    recorder_.allocated(serial_, bytes, {BlockIndex(static_cast<std::uint32_t>(serial_)), 1});
     bytes_.push_back(bytes);
     return serial_;
   }

@@ -1,0 +1,138 @@
+"""Operators and optimizers on lists of tensors (foreach, fused): a part of the lists after the other.
+
+One call on all parameters touches more than memory, and foreach optimizers pass over all of it a dozen times. What such
+a call does to one tensor does not depend on the others, so parts one by one have the same result, bit by bit, and each
+stays in memory for all that an optimizer does with it. A fused optimizer goes through one large tensor in slices, too.
+Parts are ordinary launches: recorded, planned, timed. They are the same in each iteration, which a plan goes by.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+
+import torch
+
+FUSED = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_",
+         "_amp_foreach_non_finite_check_and_unscale_")
+# Slices begin at multiples of so many elements: aligned, and worth a call.
+SLICE = 4096
+
+
+def split(device_type: str, bytes_max: int) -> None:
+    """From now on such calls touch at most so many bytes of that device at once, or what one place of the lists has."""
+    _Parts.of[device_type] = bytes_max
+    for name in dir(torch):
+        if name in FUSED:
+            _replace(torch, name, _is_cut, _in_slices)
+        elif name.startswith("_foreach_"):
+            _replace(torch, name, _is_cut)
+    for module in pkgutil.iter_modules(torch.optim.__path__):
+        _replace_in(getattr(torch.optim, module.name, None))
+
+
+def _replace_in(module) -> None:
+    for name in dir(module):
+        if name.startswith(("_multi_tensor_", "_fused_")):
+            _replace(module, name, _is_tensors)
+
+
+def _replace(module, name: str, is_cut, smaller=lambda function: function) -> None:
+    function = getattr(module, name)
+    if callable(function) and not hasattr(function, "ebbtide_parts"):
+        setattr(module, name, _in_parts(smaller(function), is_cut))
+
+
+class _Parts:
+    """How many bytes a part may have, by type of device."""
+
+    of: dict[str, int] = {}
+
+
+def _is_tensors(value, count: int | None = None) -> bool:
+    """A list of tensors, some of which may be missing."""
+    return (isinstance(value, (list, tuple)) and len(value) > 0 and len(value) == (count or len(value))
+            and all(each is None or isinstance(each, torch.Tensor) for each in value))
+
+
+def _is_cut(value, count: int) -> bool:
+    """An argument of an operator with something for each tensor: others, or numbers."""
+    if isinstance(value, torch.Tensor):
+        return value.dim() == 1 and len(value) == count
+    return isinstance(value, (list, tuple)) and len(value) == count
+
+
+def _ends(lists) -> list[int]:
+    """Where to cut lists that belong together."""
+    ends, together, count = [], dict.fromkeys(_Parts.of, 0), len(lists[0])
+    lists = [tensors for tensors in lists if len(tensors) == count]
+    for i in range(count):
+        here = dict.fromkeys(together, 0)
+        for tensors in lists:
+            if tensors[i] is not None and tensors[i].device.type in here:
+                here[tensors[i].device.type] += tensors[i].nbytes
+        if any(0 < together[each] and together[each] + here[each] > _Parts.of[each] for each in here):
+            ends.append(i)
+            together = dict.fromkeys(together, 0)
+        for each in here:
+            together[each] += here[each]
+    return [*ends, count]
+
+
+def _in_slices(function):
+    """The same function on lists of one tensor each, a slice of those after the other where they are large."""
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        tensors = [value[0] for value in args if _is_tensors(value, 1) and value[0] is not None]
+        count = max((tensor.numel() for tensor in tensors), default=0)
+        large = [tensor for tensor in tensors if tensor.numel() == count]
+        nbytes = sum(tensor.nbytes for tensor in large)
+        most = _Parts.of.get(large[0].device.type, nbytes) if large else 0
+        if nbytes <= most or torch.is_grad_enabled() or not all(map(_is_plain, large)):
+            return function(*args, **kwargs)
+
+        def cut(value, part):
+            is_large = _is_tensors(value, 1) and value[0] is not None and value[0].numel() == count
+            return [value[0].view(-1)[part]] if is_large else value
+
+        length = max(count * most // nbytes // SLICE, 1) * SLICE
+        for begin in range(0, count, length):
+            function(*(cut(value, slice(begin, begin + length)) for value in args), **kwargs)
+        return None
+
+    return run
+
+
+def _is_plain(tensor) -> bool:
+    """Whether a slice of it is a view, and has the bits that it has in the whole. In half precision
+    fused SGD rounds otherwise in the last elements of each thread's part, and where those lie depends on addresses."""
+    rounds_alike = tensor.device.type != "cpu" or tensor.element_size() >= 4
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.is_contiguous() and rounds_alike
+
+
+def _in_parts(function, is_cut):
+    """The same function; `is_cut(argument, count)` tells which arguments it takes a part of."""
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
+        ends = _ends(lists) if lists else []
+        if len(ends) < 2:
+            return function(*args, **kwargs)
+        count, begin, results = ends[-1], 0, []
+        cut = [is_cut(value, count) for value in args]
+        cut_named = {name for name, value in kwargs.items() if is_cut(value, count)}
+        for end in ends:
+            parts = [value[begin:end] if part else value for value, part in zip(args, cut, strict=True)]
+            named = {name: value[begin:end] if name in cut_named else value for name, value in kwargs.items()}
+            result = function(*parts, **named)
+            results += result if result is not None else []
+            for value, part, is_part in zip(args, parts, cut, strict=True):
+                if is_part and isinstance(value, list):
+                    value[begin:end] = part  # an optimizer may have put its first momentum there
+            begin = end
+        return results or None
+
+    run.ebbtide_parts = True
+    return run

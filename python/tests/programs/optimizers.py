@@ -1,0 +1,94 @@
+"""Optimizers and operators on lists of tensors, as all of torch.optim has them: results that stock PyTorch must have,
+too. Run by child.py; the sizes suit a budget of 8 MiB, of which the lists are several times."""
+
+import torch
+from workloads import hash_tensors
+
+# What torch.optim has in a variant on lists, and what each is made with.
+FOREACH = {
+    "Adadelta": {}, "Adafactor": {}, "Adagrad": {}, "Adam": {"amsgrad": True}, "AdamW": {}, "Adamax": {}, "ASGD": {},
+    "NAdam": {"decoupled_weight_decay": True}, "RAdam": {}, "RMSprop": {"momentum": 0.9, "centered": True},
+    "Rprop": {}, "SGD": {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-2},
+}
+FUSED = {"Adagrad": {}, "Adam": {"amsgrad": True}, "AdamW": {}, "SGD": {"momentum": 0.9, "dampening": 0.1}}
+# Sizes that no vector divides, among them a large tensor and a layout that is not contiguous; tiny ones.
+SHAPES = [(1000003,), (700, 901), (3,), (16, 24, 40, 41), (513, 257), (1,), (400001,), (299, 1001)]
+
+
+def parameters(dtype=torch.float32):
+    generator = torch.Generator().manual_seed(3)
+    made = [torch.randn(shape, generator=generator).to(dtype) for shape in SHAPES]
+    made[3] = made[3].contiguous(memory_format=torch.channels_last)
+    return [torch.nn.Parameter(tensor) for tensor in made]
+
+
+def set_gradients(params, turn):
+    generator = torch.Generator().manual_seed(100 + turn)
+    for i, parameter in enumerate(params):
+        # One has none in some turns, as what a step does not use.
+        gradient = torch.randn(parameter.shape, generator=generator).to(parameter)
+        parameter.grad = None if i == 4 and turn % 2 else gradient
+
+
+def train(name, kind, dtype="float32"):
+    """Some steps with gradients that are clipped, as lists too."""
+    params = parameters(getattr(torch, dtype))
+    settings = (FUSED if kind == "fused" else FOREACH)[name]
+    optimizer = getattr(torch.optim, name)(params, lr=1e-2, **{kind: True}, **settings)
+    norms = []
+    for turn in range(4):
+        set_gradients(params, turn)
+        norms.append(torch.nn.utils.clip_grad_norm_(params, 100.0, foreach=True))
+        torch.nn.utils.clip_grad_value_(params, 2.5, foreach=True)
+        optimizer.step()
+    state = [value for entry in optimizer.state.values() for value in entry.values() if torch.is_tensor(value)]
+    return hash_tensors([*params, *state, *norms])
+
+
+def train_scaled(name):
+    """With a scaler of losses, one of whose steps overflows and is left out."""
+    params = parameters()
+    optimizer = getattr(torch.optim, name)(params, lr=torch.tensor(1e-2), fused=True, **FUSED[name])
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    for turn in range(4):
+        scaler.scale(torch.ones(1))  # makes its tensors
+        set_gradients(params, turn)
+        if turn == 2:
+            params[1].grad[5, 5] = float("inf")
+        scaler.step(optimizer)
+        scaler.update()
+    state = [value for entry in optimizer.state.values() for value in entry.values() if torch.is_tensor(value)]
+    return [hash_tensors([*params, *state]), scaler.get_scale()]
+
+
+def lists():
+    """Operators on lists with something for each tensor besides: numbers, a tensor of them, and what they refuse."""
+    first = [parameter.detach() for parameter in parameters()]
+    second = [torch.full_like(tensor, 3.0) for tensor in first]
+    numbers = [float(i + 1) for i in range(len(first))]
+    found = [*torch._foreach_mul(first, numbers), *torch._foreach_norm(first), *torch._foreach_max(first)]
+    found += torch._foreach_addcdiv(first, first, second, torch.tensor(numbers))
+    torch._foreach_addcmul_(first, second, second, value=0.5)
+    torch._foreach_lerp_(first, second, 0.25)
+    torch._foreach_copy_(second, first)
+    for bad in ((first, second[:-1]), (first, numbers[:-1])):
+        try:
+            torch._foreach_add(*bad)
+        except RuntimeError as error:
+            found.append(torch.tensor(len(str(error))))
+    try:
+        torch._fused_sgd_(first, second, [])
+    except TypeError as error:
+        found.append(torch.tensor(len(str(error))))
+    return hash_tensors([*found, *first, *second])
+
+
+def large_state():
+    """A fused optimizer over twelve matrices, 48 MiB with what belongs to them: what flash is read, in steps."""
+    params = [torch.nn.Parameter(torch.randn(512, 512, generator=torch.Generator().manual_seed(i))) for i in range(12)]
+    optimizer = torch.optim.AdamW(params, fused=True)
+    for turn in range(8):
+        for parameter in params:
+            parameter.grad = torch.full_like(parameter, turn + 1.0)
+        optimizer.step()
+    return hash_tensors(params)

@@ -1,0 +1,62 @@
+"""Optimizers and operators on lists of tensors have the bits of stock PyTorch, though they run part by part."""
+
+import sys
+
+import optimizers
+import pytest
+import runner
+
+MEMORY = 8 * runner.MIB
+
+
+def compare(flash, target, **arguments):
+    return runner.compare(f"optimizers:{target}", runner.options(flash, MEMORY), timeout=240, **arguments)
+
+
+@pytest.mark.parametrize("name", optimizers.FOREACH)
+def test_foreach(flash, name):
+    compare(flash, "train", name=name, kind="foreach")
+
+
+# Stock's fused SGD in bfloat16 has other bits in each run: where its vectors begin depends on addresses.
+@pytest.mark.parametrize("name,dtype", [(name, dtype) for name in optimizers.FUSED for dtype in ("float32", "bfloat16")
+                                        if (name, dtype) != ("SGD", "bfloat16")])
+def test_fused(flash, name, dtype):
+    compare(flash, "train", name=name, kind="fused", dtype=dtype)
+
+
+@pytest.mark.parametrize("name", ["AdamW", "SGD", "Adagrad"])
+def test_fused_with_a_scaler(flash, name):
+    compare(flash, "train_scaled", name=name)
+
+
+def test_lists(flash):
+    compare(flash, "lists")
+
+
+def test_a_fused_step_reads_its_state_once(flash):
+    stats = compare(flash, "large_state")
+    # 48 MiB of parameters, gradients and state in 8 MiB, eight times; what is read beyond that was sent away too early.
+    assert stats["fetched_bytes"] < 8 * 48 * runner.MIB
+
+
+def test_parts_are_cut_where_bytes_say(monkeypatch):
+    torch = pytest.importorskip("torch")
+    sys.path.insert(0, str(runner.HERE.parents[1]))
+    from ebbtide.torch import lists
+
+    monkeypatch.setattr(lists._Parts, "of", {"cpu": 4096})
+    calls = []
+    run = lists._in_parts(lambda self, other, scalar: calls.append((len(self), len(other), scalar)), lists._is_cut)
+    small = [torch.zeros(256) for _ in range(7)]
+    run(small, small, 0.5)
+    assert calls == [(2, 2, 0.5)] * 3 + [(1, 1, 0.5)]
+    calls.clear()
+    slices = lists._in_slices(lambda self, grads, steps, **_: calls.append((self[0].numel(), grads[0].numel(), steps)))
+    large, steps = [torch.zeros(10000)], [torch.zeros(())]
+    with torch.no_grad():
+        slices(large, large, steps)
+    assert calls == [(4096, 4096, steps), (4096, 4096, steps), (1808, 1808, steps)]
+    calls.clear()
+    slices([torch.zeros(100, 100).t()], [torch.zeros(100, 100).t()], steps)
+    assert len(calls) == 1, "what is not contiguous stays whole"
