@@ -86,6 +86,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual void unmap_file(std::span<std::byte> /*memory*/) {}
   // Whether `data` lies in the space that this runtime manages, or in memory given to adopt().
   virtual bool manages(const void* data) const noexcept = 0;
+  // The unit of residency: a power of two, and managed memory is divided at its multiples.
+  virtual std::size_t block_bytes() const noexcept = 0;
 
   // Announces a launch: waits until as much of `accesses` as fits is in memory, and keeps it there until retire().
   // `op` identifies the operation across iterations (op_of() its name, say). Nestable; returns a ticket.

@@ -42,7 +42,7 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
       const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
       for (BlockIndex i = whole.first; whole.count > 0 && i != whole.end(); i = i.next()) state_.engine.forsake(i);
     }
-    add_touch(range, blocks);
+    add_touch(op, range, blocks);
   }
   find_step(op);
   const std::uint32_t frames = state_.frames.limit();
@@ -55,8 +55,8 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
   return ticket;
 }
 
-void Launches::add_touch(const CoreRange& range, BlockRange blocks) {
-  if (!range.in_allocation) return state_.policy.used_at_random(blocks);
+void Launches::add_touch(std::uint64_t op, const CoreRange& range, BlockRange blocks) {
+  if (!range.in_allocation) return state_.policy.used_at_random(op, blocks);
   if (const MappedFiles::Part* part = files_.part_of(range.offset, range.bytes); part != nullptr) {
     touches_.push_back({part->serial, part->bytes, blocks, range.written});
     return;

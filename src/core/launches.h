@@ -58,7 +58,7 @@ class Launches {
   void find_step(std::uint64_t op);
   void update_pins();
 
-  void add_touch(const CoreRange& range, BlockRange blocks);
+  void add_touch(std::uint64_t op, const CoreRange& range, BlockRange blocks);
 
   CoreState& state_;
   MappedFiles& files_;

@@ -115,7 +115,7 @@ void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
   if (routine_ != nullptr) routine_->launched(op, touches);
   if (by_routine_) ++version_;
   for (const Touch& touch : touches) {
-    if (comes_and_goes(touch.allocation)) used_at_random(touch.blocks);
+    if (comes_and_goes(touch.allocation)) used_at_random(op, touch.blocks);
   }
 }
 
@@ -124,7 +124,8 @@ void Foresight::ran(std::uint64_t ns) {
   if (routine_ != nullptr) routine_->ran(ns);
 }
 
-void Foresight::used_at_random(BlockRange blocks) {
+void Foresight::used_at_random(std::uint64_t op, BlockRange blocks) {
+  second_use_.used(op, blocks, steps_);
   if (following()) habit_.used(blocks, steps_);
 }
 
@@ -247,14 +248,20 @@ void Foresight::wake_up(Position position) {
   }
 }
 
+// What comes again in this iteration does so before anything of the next one; otherwise it is worth what its habit is.
+std::uint64_t Foresight::unforeseen(BlockIndex index) const {
+  if (!second_use_.comes(index, steps_)) return kUnforeseen + habit_.worth(index);
+  return kHorizon - (by_routine_ ? routine_->end() : base() + plan().size());
+}
+
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   if (!following() && loop_.active()) return loop_.keep(index, block);
   if (by_routine_) {
     const std::uint64_t next = routine_->next_use(index);
-    return next < kFar ? kHorizon - next : kUnforeseen + habit_.worth(index);
+    return std::max(next < kFar ? kHorizon - next : 0, unforeseen(index));
   }
   const std::uint64_t worth = Follower::keep(index, block);
-  if (following() && worth == kUnforeseen) return worth + habit_.worth(index);
+  if (following() && worth == kUnforeseen) return unforeseen(index);
   if (!following() || index.value() >= away_until_.size()) return worth;
   if (stays_until_[index.value()] > now()) return std::max(worth, kHorizon - now());
   const std::uint64_t until = away_until_[index.value()];

@@ -21,6 +21,7 @@
 #include "plan/planner/habit.h"
 #include "plan/planner/planner.h"
 #include "plan/planner/rewind.h"
+#include "plan/planner/second_use.h"
 #include "plan/planner/touch_loop.h"
 #include "plan/routine/routine.h"
 
@@ -35,7 +36,7 @@ class Foresight final : public Follower {
   void freed(std::uint64_t allocation) override;
   void launched(std::uint64_t op, std::span<const Touch> touches) override;
   void ran(std::uint64_t ns) override;
-  void used_at_random(BlockRange blocks) override;
+  void used_at_random(std::uint64_t op, BlockRange blocks) override;
   void touched(BlockIndex block, std::uint64_t stamp) override;
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
   void step() override;
@@ -91,7 +92,9 @@ class Foresight final : public Follower {
   CleaningQueue cleanings_;
   Rewind rewind_;   // while there is nothing to follow
   TouchLoop loop_;  // where nothing is announced
-  Habit habit_;     // of blocks that the plan has nothing of
+  std::uint64_t unforeseen(BlockIndex index) const;
+  Habit habit_;  // of blocks that the plan has nothing of
+  SecondUse second_use_;
   std::uint64_t steps_ = 0;
   std::unique_ptr<Routine> routine_ = std::make_unique<Routine>();  // null: the iterations are alike
   bool by_routine_ = false;                                         // what is gone by, instead of a plan

@@ -51,7 +51,7 @@ class LaunchWindow final : public Policy {
   void mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void freed(std::uint64_t allocation) override { policy_->freed(allocation); }
   void launched(std::uint64_t op, std::span<const Touch> touches) override { policy_->launched(op, touches); }
-  void used_at_random(BlockRange blocks) override { policy_->used_at_random(blocks); }
+  void used_at_random(std::uint64_t op, BlockRange blocks) override { policy_->used_at_random(op, blocks); }
   void touched(BlockIndex block, std::uint64_t stamp) override { policy_->touched(block, stamp); }
   void ran(std::uint64_t ns) override { policy_->ran(ns); }
   void step() override { policy_->step(); }

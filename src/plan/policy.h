@@ -61,8 +61,8 @@ class Policy {
   virtual void mapped(std::uint64_t /*allocation*/, std::uint64_t /*bytes*/, BlockRange /*blocks*/) {}
   virtual void freed(std::uint64_t /*allocation*/) {}
   virtual void launched(std::uint64_t /*op*/, std::span<const Touch> /*touches*/) {}
-  // The launch that is about to be told uses these blocks, too, which are another few each time.
-  virtual void used_at_random(BlockRange /*blocks*/) {}
+  // The launch of this operator that is about to be told uses these blocks, too, which are another few each time.
+  virtual void used_at_random(std::uint64_t /*op*/, BlockRange /*blocks*/) {}
   // From the start of the launch announced last to now the program ran for this long, without the time that it waited.
   virtual void ran(std::uint64_t /*ns*/) {}
   // A block that was absent, or held back, is touched. May run on the fault thread and never allocates.

@@ -30,7 +30,7 @@ class Recorder final : public Policy {
   void set_pace(const Pace& pace) override { policy_->set_pace(pace); }
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override { policy_->budget(block_bytes, frames); }
   void allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
-  void used_at_random(BlockRange blocks) override { policy_->used_at_random(blocks); }
+  void used_at_random(std::uint64_t op, BlockRange blocks) override { policy_->used_at_random(op, blocks); }
   void touched(BlockIndex block, std::uint64_t stamp) override { policy_->touched(block, stamp); }
   void mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) override;
   void freed(std::uint64_t allocation) override;

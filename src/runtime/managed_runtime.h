@@ -60,6 +60,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data) noexcept override;
   bool manages(const void* data) const noexcept override;
+  std::size_t block_bytes() const noexcept override { return options_.block_bytes; }
   std::span<std::byte> adopt(std::span<std::byte> memory) override;
   std::span<std::byte> map_file(const std::string& path, std::uint64_t offset, std::uint64_t bytes) override;
   void unmap_file(std::span<std::byte> memory) override;

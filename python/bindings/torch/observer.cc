@@ -34,7 +34,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     const auto add = [&](const at::Tensor& tensor, std::uint32_t group, std::size_t argument) {
       add_tensor(*g_runtime, c10::DeviceType::CPU, tensor, group, is_written(written, argument), accesses);
     };
-    of_rows = add_rows(*g_runtime, op, arguments, accesses);
+    of_rows = add_rows(*g_runtime, op, arguments, written, accesses);
     if (!of_rows) for_each_tensor(arguments, add);
   } catch (...) {
     return nullptr;  // an exotic tensor: let it fault

@@ -208,6 +208,33 @@ def lookups():
     return hash_tensors(found)
 
 
+def tables(optimizer="SGD", steps=12):
+    """A recommender: rows of tables many times memory, looked up in bags, and sparse gradients added to them."""
+    generator = torch.Generator().manual_seed(0)
+    bags = [nn.EmbeddingBag(rows, 256, mode="sum", sparse=True, _weight=torch.full((rows, 256), 0.5))
+            for rows in (65536, 20000, 50)]
+    parameters = [bag.weight for bag in bags]
+    if optimizer == "SparseAdam":
+        step = torch.optim.SparseAdam(parameters, lr=0.01)
+    else:
+        step = getattr(torch.optim, optimizer)(parameters, lr=0.1)
+    losses = []
+    for _ in range(steps):
+        rows = [torch.randint(0, bag.num_embeddings, (4, 3), generator=generator) for bag in bags]
+        loss = sum(bag(row).square().mean() for bag, row in zip(bags, rows, strict=True))
+        step.zero_grad()
+        loss.backward()
+        step.step()
+        losses.append(loss.detach())
+    with torch.no_grad():
+        kept = parameters[1]
+        kept.index_add_(0, torch.tensor([5, 19999, 5]), torch.ones(3, 256))
+        kept[torch.tensor([7, -1])] = 2.0
+        kept.index_put_((torch.tensor([7, 8]),), torch.ones(2, 256), accumulate=True)
+        kept.index_copy_(0, torch.tensor([100, 300]), torch.zeros(2, 256))
+    return [*map(loss_bits, losses), hash_tensors(kept[i] for i in (5, 7, 8, 100, 300, 19999))]
+
+
 def experts():
     """A few matrices of a stack larger than memory, by their numbers, and multiplied group by group."""
     torch.manual_seed(0)

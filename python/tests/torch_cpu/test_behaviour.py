@@ -40,6 +40,14 @@ def test_lookups_fetch_the_rows_that_they_use(flash):
     assert stats["fetched_bytes"] < 32 * runner.MIB  # of 64, 40 times
 
 
+@pytest.mark.parametrize("optimizer,tables", [("SGD", 1), ("Adagrad", 2), ("SparseAdam", 3)])
+def test_tables_fetch_the_rows_that_they_use(flash, optimizer, tables):
+    stats = compare(flash, "tables", optimizer=optimizer, steps=12)
+    # 84 MiB, and as much for each table of the optimizer's. A step uses 25 rows of it, each in a block of 64 KiB: 19
+    # MiB in twelve steps. Making the tables fetches 27 MiB, in stock's own copies.
+    assert stats["fetched_bytes"] < (40 + 1.3 * tables * 19) * runner.MIB
+
+
 def test_experts_are_fetched_alone(flash):
     stats = compare(flash, "experts")
     assert stats["fetched_bytes"] < 192 * runner.MIB  # of 64, 31 times

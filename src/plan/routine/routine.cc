@@ -189,7 +189,7 @@ std::uint64_t Routine::next_use_of(std::uint64_t key) const {
     for (const Slot slot : users->second) {
       const double chance = slots_.chance(slot);
       if (chance < kLeastChance) continue;
-      const std::uint64_t ticks = std::max(slots_.when(slot), slots_.now()) - slots_.now();
+      const std::uint64_t ticks = std::max(slots_.when(slot), slots_.now()) - slots_.now() + Slots::kTick;
       least = std::min(least, static_cast<double>(ticks) / chance);
     }
   }
@@ -197,7 +197,7 @@ std::uint64_t Routine::next_use_of(std::uint64_t key) const {
   const auto later = (key & kMadeHere) != 0 ? users_.find(key | kMadeBefore) : users;
   if ((key & kMadeBefore) == 0 && later != users_.end()) {
     for (const Slot slot : later->second) {
-      const std::uint64_t ticks = left + slots_.when(slot);
+      const std::uint64_t ticks = left + slots_.when(slot) + Slots::kTick;
       least = std::min(least, static_cast<double>(ticks) / std::max(slots_.usual(slot), kLeastChance));
     }
   }

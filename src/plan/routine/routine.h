@@ -37,6 +37,8 @@ class Routine {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // When a block is likely to be needed; kNever: not as far as is known.
   std::uint64_t next_use(BlockIndex block) const;
+  // And when the iteration is likely to end.
+  std::uint64_t end() const { return base_ + std::max(slots_.length(), slots_.now()); }
   // The absent block to fetch next; none if none is likely enough to be needed, or if it is early.
   struct Next {
     BlockIndex block;
@@ -70,7 +72,6 @@ class Routine {
   bool enter(std::uint64_t op, std::span<const Touch> touches);
   Slot note_uses(Slot slot, std::span<const Touch> touches);
   std::uint64_t now() const { return base_ + slots_.now(); }
-  std::uint64_t end() const { return base_ + std::max(slots_.length(), slots_.now()); }
   std::uint64_t next_use_of(std::uint64_t key) const;
   void see_operands(Slot slot, int depth);
   void rebuild();

@@ -52,6 +52,7 @@ class GpuRuntime final : public DeviceRuntime {
   void unpin_on(Stream stream, std::span<const void* const> allocations) noexcept override;
   void use_on(Stream stream, const void* data) noexcept override;
   bool manages(const void* data) const noexcept override { return offset_of(data) < device_->bytes(); }
+  std::size_t block_bytes() const noexcept override { return core_.block_bytes(); }
   std::span<std::byte> adopt(std::span<std::byte> memory) override;
   std::size_t release(std::span<std::byte>) override { return 0; }
   std::size_t discard(std::span<std::byte>) override { return 0; }
