@@ -1,9 +1,6 @@
 // See broker.h.
 #include "job/broker.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "base/check.h"
 
 namespace ebb {
@@ -14,18 +11,18 @@ constexpr std::uint64_t kSteps = 16;  // the budget, in steps
 // Who waits less than this needs nothing, and memory in use moves only where the difference is worth the disturbance.
 constexpr std::uint32_t kNeedyPermille = 20;
 constexpr std::uint32_t kDifferencePermille = 100;
-constexpr std::uint32_t kCalmTicks = 8;   // after a move: what it did must show first
-constexpr std::uint32_t kRestTicks = 40;  // of a member that could not give
+constexpr std::uint32_t kCalmTicks = 8;      // after a move: what it did must show first
+constexpr std::uint32_t kRestTicks = 40;     // of a member that could not give
+constexpr std::uint32_t kRestOverTicks = 4;  // the same, while more is committed than there is
 
 std::uint64_t in_pages(std::uint64_t bytes) { return bytes / kPageBytes * kPageBytes; }
 
 }  // namespace
 
 JobBroker::JobBroker(std::uint64_t budget_bytes, Share share, std::uint64_t flash_bytes)
-    : budget_(budget_bytes),
-      flash_bytes_(flash_bytes),
-      step_(std::max(in_pages(budget_bytes / kSteps), kPageBytes)),
-      share_(share) {}
+    : budget_(0), ceiling_(0), flash_bytes_(flash_bytes), share_(share) {
+  set_budget(budget_bytes);
+}
 
 std::uint64_t JobBroker::cost(const Member& member) { return std::max(member.granted, member.held); }
 
@@ -35,10 +32,34 @@ std::uint64_t JobBroker::committed_bytes() const {
   return sum;
 }
 
-std::uint64_t JobBroker::can_give(const Member& member) {
+std::uint64_t JobBroker::resident_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, member] : members_) sum += std::min(member.resident, cost(member));
+  return sum;
+}
+
+std::uint64_t JobBroker::least_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, member] : members_) {
+    const bool waits = member.state == Member::State::kWaiting;
+    sum += waits ? member.facts.least_bytes : member.granted - above_least(member);
+  }
+  return sum;
+}
+
+std::uint64_t JobBroker::free_bytes() const {
+  const std::uint64_t committed = committed_bytes();
+  return budget_ > committed ? budget_ - committed : 0;
+}
+
+std::uint64_t JobBroker::above_least(const Member& member) {
   const std::uint64_t least = std::max(member.facts.least_bytes, member.least);
+  return member.granted <= least ? 0 : member.granted - least;
+}
+
+std::uint64_t JobBroker::can_give(const Member& member) {
   const bool asked = member.giving() || member.rest > 0 || member.state != Member::State::kActive;
-  return asked || member.granted <= least ? 0 : member.granted - least;
+  return asked ? 0 : above_least(member);
 }
 
 // What members are giving up, but for those that take too long.
@@ -54,7 +75,6 @@ void JobBroker::join(Id id, const Facts& facts) {
   Member member;
   member.id = id;
   member.facts = facts;
-  member.facts.most_bytes = std::min(facts.most_bytes, budget_);
   members_[id] = member;
 }
 
@@ -73,7 +93,7 @@ void JobBroker::need_flash(Id id, std::uint64_t bytes) {
   std::uint64_t taken = 0;
   for (const auto& [other, member] : members_) taken += member.flash;
   found->second.flash += std::min(bytes, flash_bytes_ - taken);
-  orders_.push_back({id, false, true, found->second.serial, found->second.flash});
+  orders_.push_back({id, false, true, false, found->second.serial, found->second.flash});
 }
 
 void JobBroker::report(Id id, const Report& report) {
@@ -82,32 +102,48 @@ void JobBroker::report(Id id, const Report& report) {
   Member& member = found->second;
   member.resident = report.resident_bytes;
   member.least = report.least_bytes;
-  member.stall = (3 * member.stall + std::min(report.stall_permille, 1000u)) / 4;
-  if (member.state != Member::State::kActive || report.serial != member.serial) return;  // it has not heard yet
+  member.stalls += std::min(report.stall_permille, 1000u);
+  ++member.reports;
+  // What it has not heard yet can only be less, unless it was given more since.
+  if (member.state != Member::State::kActive || report.serial < member.raised || report.serial > member.serial) return;
   member.held = std::max(member.granted, std::min(member.held, report.held_bytes));
-  if (report.stuck && member.giving()) {
-    member.rest = kRestTicks;
+  if (report.stuck && report.serial == member.serial && member.giving()) {
+    member.rest = committed_bytes() > budget_ ? kRestOverTicks : kRestTicks;
     order(member, member.held);
   }
+  note_committed();
   serve();
 }
 
 void JobBroker::leave(Id id) {
   members_.erase(id);
   std::erase_if(orders_, [id](const Order& order) { return order.id == id; });
+  note_committed();
   serve();
 }
 
-void JobBroker::order(Member& member, std::uint64_t bytes) {
+void JobBroker::set_budget(std::uint64_t bytes) {
+  budget_ = bytes;
+  step_ = std::max(in_pages(bytes / kSteps), kPageBytes);
+  note_committed();
+  lower_to_budget();
+  serve();
+}
+
+void JobBroker::note_committed() { ceiling_ = std::max(budget_, std::min(ceiling_, committed_bytes())); }
+
+void JobBroker::order(Member& member, std::uint64_t bytes, bool given_back) {
+  ++member.serial;
+  if (bytes > member.granted) member.raised = member.serial;
   member.granted = bytes;
   member.held = std::max(member.held, bytes);
   member.ticks = 0;
-  orders_.push_back({member.id, false, false, ++member.serial, bytes});
+  orders_.push_back({member.id, false, false, given_back, member.serial, bytes});
 }
 
 void JobBroker::refuse(Member& member) {
   member.state = Member::State::kIdle;
-  orders_.push_back({member.id, true, false, member.serial, 0});
+  orders_.push_back({member.id, true, false, false, member.serial, 0});
 }
 
 std::vector<JobBroker::Order> JobBroker::take_orders() { return std::exchange(orders_, {}); }
@@ -142,7 +178,7 @@ std::uint64_t JobBroker::first_share(const Member& of) const {
   } else if (alone) {
     share = budget_;
   }
-  return std::clamp(share, of.facts.least_bytes, std::max(of.facts.least_bytes, of.facts.most_bytes));
+  return std::clamp(share, of.facts.least_bytes, std::max(of.facts.least_bytes, most(of)));
 }
 
 JobBroker::Member* JobBroker::next_waiting() {
@@ -153,29 +189,57 @@ JobBroker::Member* JobBroker::next_waiting() {
   return first;
 }
 
-// Asks the others for so much: first for what they do not use, then those that wait least.
-void JobBroker::take(std::uint64_t bytes, const Member& taker) {
-  std::vector<std::pair<Member*, std::uint64_t>> parts;
-  for (auto& [id, member] : members_) {
-    if (&member != &taker && can_give(member) > 0) parts.emplace_back(&member, 0);
-  }
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+// Tells them to give up so much together: first what they do not use, then those that wait least; what nobody of the
+// job gets, from all alike, or the slowest of its ranks would bear it.
+void JobBroker::take(std::uint64_t bytes, Givers givers, bool given_back) {
+  std::stable_sort(givers.begin(), givers.end(), [](const auto& a, const auto& b) {
     return a.first->stall != b.first->stall ? a.first->stall < b.first->stall : a.first->granted > b.first->granted;
   });
-  for (const bool unused : {true, false}) {
-    for (auto& [member, part] : parts) {
-      const std::uint64_t idle = member->granted - std::min(member->granted, member->resident);
-      const std::uint64_t most = unused ? std::min(idle, can_give(*member)) : can_give(*member);
-      const std::uint64_t more = std::min(bytes, most - std::min(most, part));
-      part += more;
-      bytes -= more;
-    }
+  std::vector<std::uint64_t> parts(givers.size());
+  const auto take_up_to = [&](std::size_t i, std::uint64_t most) {
+    const std::uint64_t more = std::min({bytes, most, givers[i].second - parts[i]});
+    parts[i] += more;
+    bytes -= more;
+  };
+  std::uint64_t used = 0;  // of what they can give
+  for (std::size_t i = 0; i < givers.size(); ++i) {
+    const Member& member = *givers[i].first;
+    take_up_to(i, member.granted - std::min(member.granted, member.resident));
+    used += givers[i].second - parts[i];
   }
-  for (const auto& [member, part] : parts) {
-    if (part == 0) continue;
-    member->promised = 0;
-    order(*member, member->granted - part);
+  const std::uint64_t pages = bytes / kPageBytes;
+  for (std::size_t i = 0; given_back && used >= kPageBytes && i < givers.size(); ++i) {
+    const std::uint64_t own = (givers[i].second - parts[i]) / kPageBytes;
+    take_up_to(i, pages * own / (used / kPageBytes) * kPageBytes);
   }
+  for (std::size_t i = 0; i < givers.size(); ++i) take_up_to(i, bytes);
+  for (std::size_t i = 0; i < givers.size(); ++i) {
+    if (parts[i] == 0) continue;
+    Member& member = *givers[i].first;
+    member.promised = 0;
+    order(member, member.granted - parts[i], given_back);
+  }
+}
+
+void JobBroker::take_for(std::uint64_t bytes, const Member& taker) {
+  Givers givers;
+  for (auto& [id, member] : members_) {
+    if (&member != &taker && can_give(member) > 0) givers.emplace_back(&member, can_give(member));
+  }
+  take(bytes, std::move(givers));
+}
+
+// Also from those that are giving something up already; who does not answer, or has just said that it cannot, is
+// passed over.
+void JobBroker::lower_to_budget() {
+  const std::uint64_t left = committed_bytes() - coming_bytes();
+  if (left <= budget_) return;
+  Givers givers;
+  for (auto& [id, member] : members_) {
+    const bool answers = !member.giving() || member.ticks < kPatienceTicks;
+    if (answers && member.rest == 0 && above_least(member) > 0) givers.emplace_back(&member, above_least(member));
+  }
+  take(left - budget_, std::move(givers), true);
 }
 
 void JobBroker::serve() {
@@ -198,7 +262,7 @@ bool JobBroker::serve(Member& member) {
     return true;
   }
   const std::uint64_t coming = coming_bytes();
-  if (there + coming < least) take(least - there - coming, member);
+  if (there + coming < least) take_for(least - there - coming, member);
   if (member.ticks < kWaitTicks && there + coming_bytes() >= least) return false;
   bool later = false;  // whether somebody could still give something
   for (const auto& [id, other] : members_) later = later || other.giving() || other.rest > 0;
@@ -221,9 +285,14 @@ void JobBroker::tick() {
   for (auto& [id, member] : members_) {
     if (member.giving() || member.state == Member::State::kWaiting) ++member.ticks;
     if (member.rest > 0) --member.rest;
+    if (member.reports > 0) {
+      member.stall = (3 * member.stall + static_cast<std::uint32_t>(member.stalls / member.reports)) / 4;
+      member.stalls = member.reports = 0;
+    }
     giving = giving || (member.giving() && member.ticks < kPatienceTicks);
   }
   if (calm_ticks_ > 0) --calm_ticks_;
+  lower_to_budget();
   serve();
   if (next_waiting() != nullptr) return;
   keep_promises();
@@ -238,8 +307,8 @@ void JobBroker::move_to_equal() {
   }
   for (auto& [id, member] : members_) {
     if (member.state != Member::State::kActive || (ranks && !member.has_rank())) continue;
-    const std::uint64_t share = std::clamp(equal_share(member), member.facts.least_bytes,
-                                           std::max(member.facts.least_bytes, member.facts.most_bytes));
+    const std::uint64_t share =
+        std::clamp(equal_share(member), member.facts.least_bytes, std::max(member.facts.least_bytes, most(member)));
     if (share < member.granted) {
       const std::uint64_t less = std::min(member.granted - share, can_give(member));
       if (less > 0) order(member, member.granted - less);
@@ -255,11 +324,11 @@ void JobBroker::move_to_stalled() {
   for (auto& [id, member] : members_) {
     if (member.state != Member::State::kActive || member.giving()) continue;
     ++active;
-    if (member.granted < member.facts.most_bytes && (needy == nullptr || member.stall > needy->stall)) needy = &member;
+    if (member.granted < most(member) && (needy == nullptr || member.stall > needy->stall)) needy = &member;
   }
   if (needy == nullptr) return;
   const std::uint64_t free = in_pages(free_bytes());
-  const std::uint64_t room = needy->facts.most_bytes - needy->granted;
+  const std::uint64_t room = most(*needy) - needy->granted;
   const bool alone = active == 1;
   if (!alone && needy->stall < kNeedyPermille) return;
   if (free > 0) {
@@ -289,7 +358,7 @@ void JobBroker::move_from(Member& needy) {
 }
 
 void JobBroker::validate() const {
-  EBB_CHECK_LE(committed_bytes(), budget_);
+  EBB_CHECK_LE(committed_bytes(), ceiling_);
   std::uint64_t flash = 0;
   for (const auto& [id, member] : members_) flash += member.flash;
   EBB_CHECK_LE(flash, flash_bytes_);

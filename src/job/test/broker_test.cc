@@ -146,8 +146,8 @@ TEST(JobBroker, NothingIsGrantedTwice) {
   const JobBroker::Order order = job.ask_one_for_two();
   EXPECT_EQ(order.id, 1u);
   EXPECT_EQ(job.granted(2), 0u);
-  // What it says by an older order says nothing.
-  job.broker.report(1, {order.serial - 1, kLeast, 0, kLeast, 0, false});
+  // What it said before it was given what it has says nothing.
+  job.broker.report(1, {order.serial - 2, kLeast, 0, kLeast, 0, false});
   EXPECT_EQ(job.granted(2), 0u);
   job.broker.report(1, {order.serial, order.bytes + 1, 0, kLeast, 0, false});
   EXPECT_EQ(job.granted(2), 0u);
@@ -227,6 +227,87 @@ TEST(JobBroker, WhoCannotGiveKeepsWhatItHas) {
     }
   }
   EXPECT_EQ(job.refused, (std::vector<JobBroker::Id>{2}));
+}
+
+TEST(JobBroker, ALargerBudgetIsThereAtOnce) {
+  Job job;
+  job.start(1);
+  job.broker.set_budget(2 * kBudget);
+  job.tick();
+  EXPECT_EQ(job.granted(1), kBudget);  // it can use no more
+  job.start(2);
+  EXPECT_EQ(job.granted(2), kLeast);
+  EXPECT_EQ(job.granted(1), kBudget);
+}
+
+TEST(JobBroker, ASmallerBudgetTakesFirstWhatNobodyUses) {
+  Job job;
+  job.start(1, 0, 2);
+  job.start(2, 1, 2);
+  job.tell(1, 500, kBudget / 2);
+  job.tell(2, 0, kBudget / 2 - 50 * kMib);
+  job.broker.tick();
+  job.broker.set_budget(kBudget - 40 * kMib);
+  EXPECT_EQ(job.granted(1), kBudget / 2);
+  EXPECT_EQ(job.granted(2), kBudget / 2 - 40 * kMib);
+  job.broker.set_budget(kBudget - 100 * kMib);
+  EXPECT_GT(job.granted(1), kBudget / 2 - 30 * kMib);
+  EXPECT_GT(job.granted(2), kBudget / 2 - 80 * kMib);
+  job.settle();
+  EXPECT_EQ(job.broker.committed_bytes(), kBudget - 100 * kMib);
+}
+
+TEST(JobBroker, WhatAllUseIsGivenBackByAllAlike) {
+  Job job;
+  job.start(1, 0, 2);
+  job.start(2, 1, 2);
+  job.tell(1, 20, kBudget / 2);
+  job.tell(2, 0, kBudget / 2);
+  job.broker.tick();
+  job.broker.set_budget(kBudget / 2);
+  job.settle();
+  EXPECT_EQ(job.granted(1), kBudget / 4);
+  EXPECT_EQ(job.granted(2), kBudget / 4);
+}
+
+TEST(JobBroker, UntilASmallerBudgetIsReachedNobodyGetsMore) {
+  Job job;
+  job.start(1);
+  job.broker.set_budget(kBudget / 2);
+  const auto orders = job.broker.take_orders();
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].bytes, kBudget / 2);
+  job.join(2);
+  job.broker.need(2);
+  job.broker.report(1, {orders[0].serial, kBudget / 2 + kMib, kBudget, kLeast, 0, false});
+  job.broker.validate();
+  EXPECT_EQ(job.broker.committed_bytes(), kBudget / 2 + kMib);
+  EXPECT_EQ(job.granted(2), 0u);
+  job.broker.report(1, {orders[0].serial, kBudget / 2, kBudget / 2, kLeast, 0, false});
+  job.settle();
+  EXPECT_EQ(job.granted(2), kLeast);
+  EXPECT_EQ(job.broker.committed_bytes(), kBudget / 2);
+}
+
+TEST(JobBroker, WhatIsGivenUpCountsAlthoughMoreHasBeenAskedForSince) {
+  Job job;
+  job.start(1);
+  job.broker.set_budget(300 * kMib);
+  const auto first = job.broker.take_orders();
+  job.broker.set_budget(200 * kMib);
+  job.broker.report(1, {first.at(0).serial, 350 * kMib, kBudget, kLeast, 0, false});
+  EXPECT_EQ(job.broker.committed_bytes(), 350 * kMib);
+  EXPECT_EQ(job.granted(1), 200 * kMib);
+}
+
+TEST(JobBroker, ABudgetBelowTheLeastLeavesTheLeast) {
+  Job job;
+  job.start(1);
+  job.start(2);
+  job.broker.set_budget(kMib);
+  job.settle();
+  EXPECT_EQ(job.broker.committed_bytes(), 2 * kLeast);
+  EXPECT_EQ(job.broker.least_bytes(), 2 * kLeast);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // job_fuzz: a broker and members that obey late, in parts, not at all, or lie in their reports; that come, need, die.
-// After every message: what the honest and the slow may really use together with what the others were last granted is
-// within the budget. Each run is done twice and must end the same.
+// The budget changes in between. After every message: what the honest and the slow may really use together with what
+// the others were last granted is within the budget, or, after it was lowered, within what that comes down to. In the
+// end those that obey reach a budget that holds their least. Each run is done twice and must end the same.
 //
 //   job_fuzz --seed 1 --runs 200
 #include <cinttypes>
@@ -19,6 +20,8 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kFlash = 100 * kPage;
+constexpr std::uint64_t kPagesMost = 4096;
+constexpr int kRoundsToObey = 100;
 
 // One member as it is: what it was told and has not read, what it said that has not arrived, what it really holds.
 struct Process {
@@ -36,7 +39,8 @@ class FuzzJob {
  public:
   explicit FuzzJob(std::uint64_t seed)
       : rng_(seed),
-        budget_(rng_.between(1, 4096) * kPage),
+        budget_(rng_.between(1, kPagesMost) * kPage),
+        ceiling_(budget_),
         broker_(budget_, rng_.chance(1, 3) ? JobBroker::Share::kEqual : JobBroker::Share::kStalls, kFlash) {}
 
   std::uint64_t run() {
@@ -45,6 +49,7 @@ class FuzzJob {
       deliver();
       check();
     }
+    obey();
     while (!processes_.empty()) die(processes_.begin()->first);
     EBB_CHECK_EQ(broker_.committed_bytes(), 0u);
     return hash_;
@@ -67,12 +72,45 @@ class FuzzJob {
     if (dice < 6) return die(id);
     if (dice < 10) return broker_.need(id);
     if (dice < 12) return broker_.need_flash(id, rng_.chance(1, 8) ? rng_.next() : rng_.below(kFlash));
+    if (dice < 14) return change_budget(rng_.chance(1, 8) ? rng_.below(kPagesMost * kPage) : near_budget());
     if (dice < 30) return broker_.tick();
     if (dice < 55) return read(*process);
     if (dice < 75) return say(*process);
     if (process->outbox.empty()) return;
     broker_.report(id, process->outbox.front());
     process->outbox.pop_front();
+  }
+
+  std::uint64_t near_budget() { return budget_ - budget_ / 8 + rng_.below(budget_ / 4 + 1); }
+
+  void change_budget(std::uint64_t bytes) {
+    budget_ = bytes;
+    ceiling_ = std::max(budget_, ceiling_);
+    broker_.set_budget(bytes);
+  }
+
+  // Who is left does what it is told, and a smaller budget than before is reached.
+  void obey() {
+    std::erase_if(processes_, [this](const auto& entry) {
+      const bool bad = entry.second.lies || entry.second.silent;
+      if (bad) broker_.leave(entry.first);
+      return bad;
+    });
+    change_budget(budget_ / 2);
+    for (int round = 0; round < kRoundsToObey; ++round) {
+      deliver();
+      for (auto& [id, process] : processes_) {
+        while (!process.inbox.empty()) read(process);
+        process.holds = std::min(process.holds, process.target);
+        for (; !process.outbox.empty(); process.outbox.pop_front()) broker_.report(id, process.outbox.front());
+        broker_.report(id, {process.serial, process.holds, process.holds, process.least, 0, false});
+      }
+      broker_.tick();
+      deliver();
+      check();
+    }
+    const std::uint64_t within = std::max(budget_, broker_.least_bytes());
+    EBB_CHECK_LE(broker_.committed_bytes(), within);
   }
 
   void come() {
@@ -137,8 +175,9 @@ class FuzzJob {
     }
   }
 
-  void check() const {
+  void check() {
     broker_.validate();
+    ceiling_ = std::max(budget_, std::min(ceiling_, broker_.committed_bytes()));
     std::uint64_t sum = 0;
     for (const auto& [id, process] : processes_) {
       std::uint64_t most = process.holds;
@@ -146,11 +185,12 @@ class FuzzJob {
       EBB_CHECK_LE(most, broker_.members().at(id).held);
       sum += most;
     }
-    EBB_CHECK_LE(sum, budget_);
+    EBB_CHECK_LE(sum, ceiling_);
   }
 
   Rng rng_;
-  const std::uint64_t budget_;
+  std::uint64_t budget_;
+  std::uint64_t ceiling_;
   JobBroker broker_;
   std::map<JobBroker::Id, Process> processes_;
   JobBroker::Id next_ = 1;
