@@ -7,6 +7,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "drivers/linux/system/system_files.h"
 
@@ -20,10 +21,10 @@ struct Hierarchy {
   const char* limit_file;
   const char* throttle_file;  // where exceeding slows the group down to a crawl; null in v1
   const char* usage_file;
-  const char* droppable_key;  // in memory.stat
+  const char* all_below;  // what its sums begin with in memory.stat
 };
-constexpr Hierarchy kUnified{"memory.max", "memory.high", "memory.current", "inactive_file "};
-constexpr Hierarchy kLegacy{"memory.limit_in_bytes", nullptr, "memory.usage_in_bytes", "total_inactive_file "};
+constexpr Hierarchy kUnified{"memory.max", "memory.high", "memory.current", ""};
+constexpr Hierarchy kLegacy{"memory.limit_in_bytes", nullptr, "memory.usage_in_bytes", "total_"};
 
 struct Mount {
   std::string root;
@@ -54,8 +55,8 @@ std::uint64_t value_of(const std::string& text, const std::string& key) {
 }
 
 // Where the hierarchy with memory control is mounted. `type` is "cgroup2", or "cgroup" for the v1 memory controller.
-std::optional<Mount> find_mount(const std::string& type) {
-  const auto table = read_text("/proc/self/mountinfo");
+std::optional<Mount> find_mount(const std::string& root, const std::string& type) {
+  const auto table = read_text(root + "/proc/self/mountinfo");
   if (!table) return std::nullopt;
   std::istringstream lines(*table);
   for (std::string line; std::getline(lines, line);) {
@@ -74,8 +75,8 @@ std::optional<Mount> find_mount(const std::string& type) {
 }
 
 // Our path in the hierarchy: the line "0::PATH" for v2, "N:…memory…:PATH" for v1.
-std::optional<std::string> find_group(bool unified) {
-  const auto table = read_text("/proc/self/cgroup");
+std::optional<std::string> find_group(const std::string& root, bool unified) {
+  const auto table = read_text(root + "/proc/self/cgroup");
   if (!table) return std::nullopt;
   std::istringstream lines(*table);
   for (std::string line; std::getline(lines, line);) {
@@ -91,36 +92,36 @@ std::optional<std::string> find_group(bool unified) {
   return std::nullopt;
 }
 
+// Page cache counts as free, as it does in MemAvailable: that of files, whether used lately or not, but no tmpfs.
+std::uint64_t droppable_bytes(const std::string& directory, const Hierarchy& hierarchy) {
+  const std::string table = read_text(directory + "/memory.stat").value_or("");
+  const std::string prefix = hierarchy.all_below;
+  return value_of(table, prefix + "inactive_file ") + value_of(table, prefix + "active_file ");
+}
+
 void apply_group(const std::string& directory, const Hierarchy& hierarchy, MachineMemory& memory) {
   for (const char* file : {hierarchy.limit_file, hierarchy.throttle_file}) {
     if (file == nullptr) continue;
     const auto limit = number_in(directory + "/" + file);
     if (!limit || *limit >= kNoLimitBytes) continue;
     const std::uint64_t usage = number_in(directory + "/" + hierarchy.usage_file).value_or(0);
-    const std::uint64_t droppable =
-        std::min(usage, value_of(read_text(directory + "/memory.stat").value_or(""), hierarchy.droppable_key));
-    const std::uint64_t used = usage - droppable;
+    const std::uint64_t used = usage - std::min(usage, droppable_bytes(directory, hierarchy));
     const std::uint64_t left = *limit > used ? *limit - used : 0;
+    memory.limits.push_back({*limit, left});
     memory.limit_bytes = std::min(*limit, memory.limit_bytes.value_or(*limit));
     memory.left_bytes = std::min(left, memory.left_bytes.value_or(left));
   }
 }
 
-void apply_hierarchy(bool unified, MachineMemory& memory) {
-  const auto mount = find_mount(unified ? "cgroup2" : "cgroup");
-  const auto group = find_group(unified);
-  if (!mount || !group) return;
-  // Inside a container the mount may show only our own subtree, while the group's path starts at the real root.
-  std::string path = *group == "/" ? "" : *group;
-  if (mount->root != "/") {
-    const bool inside = path.rfind(mount->root, 0) == 0;
-    path = inside ? path.substr(mount->root.size()) : "";
-  }
-  for (;;) {
-    apply_group(mount->point + path, unified ? kUnified : kLegacy, memory);
-    if (path.empty()) return;
-    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
-  }
+// Of the line "some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS".
+std::optional<std::uint64_t> stall_in(const std::string& path) {
+  const std::string table = read_text(path).value_or("");
+  const std::size_t total = table.rfind("some ", 0) == 0 ? table.find("total=") : std::string::npos;
+  if (total == std::string::npos) return std::nullopt;
+  std::uint64_t value = 0;
+  const char* const begin = table.data() + total + 6;
+  if (std::from_chars(begin, table.data() + table.size(), value).ec != std::errc()) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -131,15 +132,43 @@ std::uint64_t MachineMemory::usable_bytes() const {
 
 std::uint64_t MachineMemory::default_budget_bytes() const { return usable_bytes() / 10 * 8; }
 
-MachineMemory read_machine_memory() {
+std::uint64_t MachineMemory::most_bytes() const { return std::min(total_bytes, limit_bytes.value_or(total_bytes)); }
+
+MemoryReader::MemoryReader(std::string root) : root_(std::move(root)) {
+  find_groups(true);
+  if (!groups_.empty()) pressure_ = groups_.front().directory + "/memory.pressure";
+  find_groups(false);
+}
+
+void MemoryReader::find_groups(bool unified) {
+  const auto mount = find_mount(root_, unified ? "cgroup2" : "cgroup");
+  const auto group = find_group(root_, unified);
+  if (!mount || !group) return;
+  // Inside a container the mount may show only our own subtree, while the group's path starts at the real root.
+  std::string path = *group == "/" ? "" : *group;
+  if (mount->root != "/") {
+    const bool inside = path.rfind(mount->root, 0) == 0;
+    path = inside ? path.substr(mount->root.size()) : "";
+  }
+  for (;;) {
+    groups_.push_back({root_ + mount->point + path, unified});
+    if (path.empty()) return;
+    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+  }
+}
+
+MachineMemory MemoryReader::read() const {
   MachineMemory memory;
-  const std::string table = read_text("/proc/meminfo").value_or("");
+  const std::string table = read_text(root_ + "/proc/meminfo").value_or("");
   memory.total_bytes = value_of(table, "MemTotal:") * 1024;
   memory.available_bytes = value_of(table, "MemAvailable:") * 1024;
   memory.swap_bytes = value_of(table, "SwapTotal:") * 1024;
-  apply_hierarchy(true, memory);
-  apply_hierarchy(false, memory);
+  for (const Group& group : groups_) apply_group(group.directory, group.unified ? kUnified : kLegacy, memory);
+  memory.stall_us = stall_in(root_ + "/proc/pressure/memory");
+  if (!pressure_.empty()) memory.group_stall_us = stall_in(pressure_);
   return memory;
 }
+
+MachineMemory read_machine_memory() { return MemoryReader().read(); }
 
 }  // namespace ebb
