@@ -62,8 +62,10 @@ int complain(const std::string& message) {
 CLI::App* add_run(CLI::App& app, RunArguments& run) {
   CLI::App* command = app.add_subcommand("run", "Run an unmodified program within a memory budget");
   command->formatter(std::make_shared<RunFormatter>());
-  command->add_option("--memory", run.memory, "Memory budget [80 % of what is free]")
-      ->type_name("SIZE")
+  command
+      ->add_option("--memory", run.memory,
+                   "Memory budget; auto: what other programs leave, as it changes [80 % of what is free]")
+      ->type_name("SIZE|auto")
       ->envname("EBB_MEMORY");
   command
       ->add_option("--device-memory", run.device_memory,

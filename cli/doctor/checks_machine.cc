@@ -8,6 +8,7 @@
 #include "drivers/linux/system/machine_memory.h"
 #include "drivers/linux/system/system_files.h"
 #include "ebb/units.h"
+#include "run/job/auto_memory.h"
 
 namespace ebb::cli {
 namespace {
@@ -40,10 +41,13 @@ Check check_memory() {
     check.found += fmt::format("; control group limit {}, {} left", format_size(*memory.limit_bytes),
                                format_size(memory.left_bytes.value_or(0)));
   }
-  check.found += fmt::format("; default budget {}", format_size(memory.default_budget_bytes()));
+  const std::uint64_t automatic = AutoBudget(memory.most_bytes()).update(sample_of(memory));
+  check.found += fmt::format("; default budget {}, --memory auto now {}", format_size(memory.default_budget_bytes()),
+                             format_size(automatic));
   check.details = {{"total_bytes", memory.total_bytes},
                    {"available_bytes", memory.available_bytes},
-                   {"default_budget_bytes", memory.default_budget_bytes()}};
+                   {"default_budget_bytes", memory.default_budget_bytes()},
+                   {"auto_budget_bytes", automatic}};
   check.details["limit_bytes"] = memory.limit_bytes ? nlohmann::ordered_json(*memory.limit_bytes) : nullptr;
   if (memory.usable_bytes() < kUsableBytesWanted) {
     check.verdict = Verdict::kWarning;

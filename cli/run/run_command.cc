@@ -44,6 +44,7 @@ namespace {
 
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 constexpr std::uint64_t kBlockBytesMax = kGiB;
+constexpr const char* kAuto = "auto";                       // as a size: what the machine has, as it changes
 constexpr const char* kDeviceMemory = "EBB_DEVICE_MEMORY";  // comes first among the settings where it is one
 // How often an idle thread of GNU's OpenMP looks for work before it sleeps: 300'000 times if nobody says, milliseconds
 // of a core that transfers need. So many last from one operator to the next (docs/cli.md has numbers).
@@ -61,6 +62,11 @@ std::uint64_t parse_option_size(const char* option, const std::string& text) {
 
 std::uint64_t memory_budget(const std::string& text) {
   if (text.empty()) return read_machine_memory().default_budget_bytes();
+  if (text == kAuto) {
+    const std::uint64_t most = read_machine_memory().most_bytes();  // that it can ever be: tables are made for that
+    if (most == 0) refuse("--memory auto: /proc/meminfo does not say how much memory there is; give a size");
+    return most;
+  }
   const std::uint64_t bytes = parse_option_size("--memory", text);
   if (bytes == 0) refuse("--memory: a budget of nothing cannot hold any tensor; give a size such as 1.5GiB");
   return bytes;
@@ -115,6 +121,11 @@ void add_device_settings(const RunArguments& arguments, Variables& variables) {
     return;
   }
   if (!arguments.guide.empty()) refuse("--guide: not with --device-memory; leave one of them out");
+  if (arguments.memory == kAuto) {
+    refuse(
+        "--memory auto: with --device-memory it is host memory that is pinned for the GPU, and cannot follow what is "
+        "free; give a size");
+  }
   variables.emplace_back(kDeviceMemory, std::to_string(bytes));
   if (arguments.device.empty()) return;
   if (arguments.device.find_first_not_of("0123456789") != std::string::npos || arguments.device.size() > 3) {
@@ -217,9 +228,9 @@ void take_job(RunAccount& account, const JobFacts& job) {
   const auto used = [](const JobProcess& process) { return process.used_memory; };
   account.managed = std::any_of(job.processes.begin(), job.processes.end(), used);
   account.stats.budget_bytes = job.budget_bytes;
+  const std::uint64_t most = job.budget_most_bytes;
   if (account.ranks.size() + account.processes.size() > 1) {
-    account.stats.peak_resident_bytes =
-        std::min(job.budget_bytes, std::max(job.peak_resident_bytes, account.stats.resident_bytes));
+    account.stats.peak_resident_bytes = std::min(most, std::max(job.peak_resident_bytes, account.stats.resident_bytes));
   }
 }
 
@@ -275,11 +286,11 @@ void publish(const RunAccount& account, const RunArguments& arguments, const std
   }
 }
 
-ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path) {
+ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path,
+                          const JobServer* job) {
   std::optional<StatusLine> status;
   if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) {
-    StatusContext context{variables.front().first == kDeviceMemory, 0, 0};
-    if (!context.on_device) context.job_bytes = parse_size(variables.front().second);
+    StatusContext context{variables.front().first == kDeviceMemory, job, 0};
     if (!context.on_device) context.disk_read_bps = read_bps_of(flash_directory(variables));
     status.emplace(STDERR_FILENO, stats_path, context);
   }
@@ -321,11 +332,16 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
   std::optional<JobServer> server;
   if (variables.front().first != kDeviceMemory) {
     const std::string socket = scratch.file("job");
-    server.emplace(socket, parse_size(variables.front().second), flash_bytes(variables), share_of(arguments),
-                   arguments.strict);
+    JobTerms terms;
+    terms.budget_bytes = parse_size(variables.front().second);
+    terms.automatic = arguments.memory == kAuto;
+    terms.flash_bytes = flash_bytes(variables);
+    terms.share = share_of(arguments);
+    terms.strict = arguments.strict;
+    server.emplace(socket, terms);
     variables.emplace_back("EBB_JOB", socket);
   }
-  const ChildOutcome outcome = run_observed(arguments, variables, stats_path);
+  const ChildOutcome outcome = run_observed(arguments, variables, stats_path, server ? &*server : nullptr);
   std::optional<JobFacts> job;
   if (server) job = server->facts();
   if (outcome.start_error.empty()) {

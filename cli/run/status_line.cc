@@ -47,7 +47,9 @@ std::vector<std::string> status_parts(const StatsReading& reading, const StatusS
   const double stalled = std::min(1.0, rate(from.stats.stall_ns, now.stall_ns) / 1e9);
   std::vector<std::string> parts;
   const char* const where = context.on_device ? "GPU " : "";
-  parts.push_back(fmt::format("{}{} / {}", where, format_size(now.resident_bytes), format_size(now.budget_bytes)));
+  const char* const follows = context.job != nullptr && context.job->automatic() ? " auto" : "";
+  parts.push_back(
+      fmt::format("{}{} / {}{}", where, format_size(now.resident_bytes), format_size(now.budget_bytes), follows));
   parts.push_back(fmt::format("flash {}", format_size(now.flash_bytes)));
   const double fetch_bps = rate(from.stats.fetched_bytes, now.fetched_bytes);
   const std::string share =
@@ -132,7 +134,7 @@ std::string StatusLine::compose() {
   auto reading = read_job(stats_path_, false, &processes);
   std::vector<std::string> parts;
   if (reading) {
-    if (context_.job_bytes > 0 && processes > 1) reading->stats.budget_bytes = context_.job_bytes;
+    if (context_.job != nullptr && processes > 1) reading->stats.budget_bytes = context_.job->budget_bytes();
     samples_.push_back(StatusSample{now, reading->stats});
     if (samples_.size() > kSamplesMax) samples_.pop_front();
     parts = status_parts(*reading, samples_.front(), samples_.back(), context_);

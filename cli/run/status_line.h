@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "run/child_process.h"
+#include "run/job/job_server.h"
 #include "run/stats_reader.h"
 
 namespace ebb::cli {
@@ -22,9 +23,9 @@ struct StatusSample {
 
 // What the line needs to know of the run.
 struct StatusContext {
-  bool on_device = false;       // memory is a GPU's
-  std::uint64_t job_bytes = 0;  // the budget of all processes together; 0: that of the one
-  double disk_read_bps = 0;     // as `ebb calibrate` measured it; 0: not known, or not what is fetched from
+  bool on_device = false;          // memory is a GPU's
+  const JobServer* job = nullptr;  // knows the budget of all processes together; null: it is that of the one
+  double disk_read_bps = 0;        // as `ebb calibrate` measured it; 0: not known, or not what is fetched from
 };
 
 // The parts of the line, most important first; those that do not fit a narrow terminal are left out from the end.

@@ -141,9 +141,19 @@ std::string outsiders_text(const RunAccount& account) {
   return text;
 }
 
+std::string budget_text(const RunAccount& account) {
+  const std::string now = format_size(account.stats.budget_bytes);
+  if (!account.job || !account.job->automatic) return now;
+  return fmt::format("{} in the end; automatic, from {} to {}", now, format_size(account.job->budget_least_bytes),
+                     format_size(account.job->budget_most_bytes));
+}
+
 nlohmann::ordered_json job_json(const JobFacts& job) {
   nlohmann::ordered_json json;
   json["budget_bytes"] = job.budget_bytes;
+  json["budget_automatic"] = job.automatic;
+  json["budget_least_bytes"] = job.budget_least_bytes;
+  json["budget_most_bytes"] = job.budget_most_bytes;
   json["share"] = job.equal ? "equal" : "stalls";
   json["peak_resident_bytes"] = job.peak_resident_bytes;
   json["moved_bytes"] = job.moved_bytes;
@@ -218,7 +228,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
     table += fmt::format("  {:<23} {}\n", label, value);
   };
   row("policy", account.policy);
-  row(account.on_device ? "GPU memory" : "memory budget", format_size(stats.budget_bytes));
+  row(account.on_device ? "GPU memory" : "memory budget", budget_text(account));
   row("peak resident", format_size(stats.peak_resident_bytes));
   row("peak live tensors", format_size(stats.peak_live_bytes));
   const char* const below = account.on_device ? "host and flash" : "flash";

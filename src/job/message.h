@@ -33,7 +33,7 @@ struct JobMessage {
   std::uint32_t stall_permille = 0;  // of the time since the last report
   std::uint32_t stuck = 0;           // 1: `bytes` is as far down as it comes
   std::uint32_t members = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t report_ms = 0;  // kGrant: how often to report; 0: as usual
 };
 
 static_assert(std::is_trivially_copyable_v<JobMessage> && sizeof(JobMessage) == 72, "it is sent as bytes");

@@ -109,6 +109,11 @@ void parse_flash(const std::string& text, Options& options) {
 
 Options options_from_environment() {
   Options options;
+  if (const char* const memory = variable("EBB_MEMORY"); memory != nullptr && std::string_view(memory) == "auto") {
+    throw Error(Status::kInvalid,
+                "EBB_MEMORY: only a job's budget follows what other programs leave: start the program "
+                "with `ebb run --memory auto -- PROGRAM`, or give a size");
+  }
   read_size("EBB_MEMORY", options.memory);
   read_size("EBB_MEMORY_MAX", options.memory_max);
   read_size("EBB_BLOCK", options.block_bytes);

@@ -28,7 +28,7 @@ def test_status_line_on_a_terminal(box):
     assert b"\033[24;1H" in output
     for words in (b"1.00 GiB / 1.50 GiB", b"flash 5.00 GiB", b"MB/s", b"stalled", b"step 3", b"400 ms"):
         assert words in output
-    assert b"found" not in output and b"% of disk" not in output
+    assert b"found" not in output and b"auto" not in output and b"% of disk" not in output
     assert output.count(b"\0337") == output.count(b"\0338")
     last_set = output.rindex(b"\033[1;23r")
     restored = output.index(b"\033[r", last_set)
@@ -44,6 +44,13 @@ def test_status_line_of_steps_that_are_found(box):
     assert screen.finish() == 0
     for words in (b"fetch 0 MB/s (0 % of disk)", b"found step 3  100 ms  median 300 ms"):
         assert words in screen.output
+
+
+def test_status_line_says_that_the_budget_is_automatic(box):
+    screen = terminal(box, "run", "--memory", "auto", "--", sys.executable, "-c", SLEEPER % 1.2,
+                      FAKE_STATS=fake_page(resident_bytes=1 << 30, budget_bytes=3 << 29))
+    assert screen.finish() == 0
+    assert b"1.00 GiB / 1.50 GiB auto" in screen.output
 
 
 @pytest.mark.parametrize(

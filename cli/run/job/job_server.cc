@@ -30,19 +30,21 @@ constexpr int kMessagesMax = 32;         // of one member, before the others are
 
 }  // namespace
 
-JobServer::JobServer(const std::string& path, std::uint64_t budget_bytes, std::uint64_t flash_bytes,
-                     JobBroker::Share share, bool strict)
+JobServer::JobServer(const std::string& path, const JobTerms& terms)
     : listener_(listen_job(path)),
       wake_(open_bell()),
-      strict_(strict),
+      strict_(terms.strict),
       watch_(path),
-      broker_(budget_bytes, share, flash_bytes) {
+      automatic_(terms.automatic ? std::make_optional<AutoMemory>() : std::nullopt),
+      broker_(automatic_ ? automatic_->bytes() : terms.budget_bytes, terms.share, terms.flash_bytes) {
   if (!listener_.valid() || !wake_.valid()) {
     throw Error(Status::kIoError, fmt::format("cannot make a socket in '{}': {}; set TMPDIR to another directory", path,
                                               std::strerror(errno)));
   }
-  facts_.budget_bytes = budget_bytes;
-  facts_.equal = share == JobBroker::Share::kEqual;
+  facts_.budget_least_bytes = broker_.budget_bytes();
+  note_budget();
+  facts_.automatic = terms.automatic;
+  facts_.equal = terms.share == JobBroker::Share::kEqual;
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -60,8 +62,20 @@ JobFacts JobServer::facts() const {
   return facts_;
 }
 
+std::uint64_t JobServer::budget_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return facts_.budget_bytes;
+}
+
+void JobServer::note_budget() {
+  facts_.budget_bytes = broker_.budget_bytes();
+  facts_.budget_least_bytes = std::min(facts_.budget_least_bytes, facts_.budget_bytes);
+  facts_.budget_most_bytes = std::max(facts_.budget_most_bytes, facts_.budget_bytes);
+}
+
 void JobServer::serve() {
   Clock::time_point next_tick = Clock::now() + kTick;
+  Clock::time_point next_memory = automatic_ ? Clock::now() : Clock::time_point::max();
   Clock::time_point next_look = Clock::now() + kLook;
   std::vector<pollfd> waited;
   std::vector<JobBroker::Id> ids;
@@ -75,7 +89,7 @@ void JobServer::serve() {
       ids.push_back(id);
     }
     lock.unlock();
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(next_tick, next_memory) - Clock::now());
     ::poll(waited.data(), waited.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     lock.lock();
     accept_all();
@@ -85,6 +99,10 @@ void JobServer::serve() {
       // One that has ended is gone although a child of its may hold the connection.
       const bool ended = process.revents != 0;
       if (ended || (socket.revents != 0 && !hear(ids[i], peers_.at(ids[i])))) leave(ids[i]);
+    }
+    if (Clock::now() >= next_memory) {
+      look_at_memory(lock);
+      next_memory = Clock::now() + AutoMemory::kEvery;
     }
     if (Clock::now() >= next_tick) {
       next_tick = Clock::now() + kTick;
@@ -143,7 +161,7 @@ bool JobServer::take(JobBroker::Id id, Peer& peer, const JobMessage& message) {
     case JobMessage::Kind::kReport:
       broker_.report(id, {message.serial, message.bytes, message.resident_bytes, message.least_bytes,
                           message.stall_permille, message.stuck != 0});
-      peer.resident_bytes = std::min(message.resident_bytes, facts_.budget_bytes);
+      peer.resident_bytes = std::min(message.resident_bytes, facts_.budget_most_bytes);
       note_resident();
       return peer.joined;
     default: return false;
@@ -176,16 +194,30 @@ void JobServer::deliver() {
       return member.second.state == JobBroker::Member::State::kActive;
     }));
     message.least_bytes = members.at(order.id).facts.least_bytes;
+    if (automatic_) message.report_ms = static_cast<std::uint32_t>(AutoMemory::kEvery.count());
     static_cast<void>(send_job(found->second.socket.get(), message));
     if (found->second.entry == kNone || order.flash) continue;
     JobProcess& process = facts_.processes[found->second.entry];
     process.refused = process.refused || order.refused;
     if (order.refused) continue;
-    if (order.bytes < process.granted_bytes) facts_.moved_bytes += process.granted_bytes - order.bytes;
+    if (order.bytes < process.granted_bytes && !order.given_back)
+      facts_.moved_bytes += process.granted_bytes - order.bytes;
     process.used_memory = true;
     process.granted_bytes = order.bytes;
     process.peak_granted_bytes = std::max(process.peak_granted_bytes, order.bytes);
   }
+}
+
+// Before the members are told anything: what there is may be less by now.
+void JobServer::look_at_memory(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t held = broker_.resident_bytes();
+  const std::uint64_t least = broker_.least_bytes();
+  lock.unlock();
+  const std::uint64_t bytes = automatic_->look(held, least);
+  lock.lock();
+  if (bytes == broker_.budget_bytes()) return;
+  broker_.set_budget(bytes);
+  note_budget();
 }
 
 // Slow, so nobody is kept waiting by the lock meanwhile.

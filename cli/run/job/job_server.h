@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "drivers/linux/system/system_files.h"
 #include "job/broker.h"
 #include "job/message.h"
+#include "run/job/auto_memory.h"
 #include "run/job/process_watch.h"
 
 namespace ebb::cli {
@@ -36,7 +38,10 @@ struct JobProcess {
 
 // What there is to say of a job.
 struct JobFacts {
-  std::uint64_t budget_bytes = 0;
+  std::uint64_t budget_bytes = 0;        // now
+  std::uint64_t budget_least_bytes = 0;  // that it has been
+  std::uint64_t budget_most_bytes = 0;
+  bool automatic = false;  // it follows what the machine has
   bool equal = false;
   std::uint64_t peak_resident_bytes = 0;  // of all together, at one time
   std::uint64_t moved_bytes = 0;          // from one process to another
@@ -45,17 +50,26 @@ struct JobFacts {
   std::vector<Outsider> outsiders;        // that used memory and did not join
 };
 
+// What a job is given.
+struct JobTerms {
+  std::uint64_t budget_bytes = 0;
+  bool automatic = false;  // the budget follows what the machine has, whatever budget_bytes says
+  std::uint64_t flash_bytes = 0;
+  JobBroker::Share share = JobBroker::Share::kStalls;
+  bool strict = false;  // a process that uses memory and cannot join is ended
+};
+
 class JobServer {
  public:
   // Throws Error: no socket can be made at `path`.
-  // `strict`: a process that uses memory and cannot join is ended.
-  JobServer(const std::string& path, std::uint64_t budget_bytes, std::uint64_t flash_bytes, JobBroker::Share share,
-            bool strict);
+  JobServer(const std::string& path, const JobTerms& terms);
   ~JobServer();
   JobServer(const JobServer&) = delete;
   JobServer& operator=(const JobServer&) = delete;
 
   JobFacts facts() const;
+  std::uint64_t budget_bytes() const;
+  bool automatic() const { return automatic_.has_value(); }
 
  private:
   struct Peer {
@@ -74,12 +88,16 @@ class JobServer {
   void deliver();
   void leave(JobBroker::Id id);
   void note_resident();
+  void note_budget();
   void look_around(std::unique_lock<std::mutex>& lock);
+  void look_at_memory(std::unique_lock<std::mutex>& lock);
 
   const FileDescriptor listener_;
   const FileDescriptor wake_;
   const bool strict_;
-  ProcessWatch watch_;        // the thread's own
+  // The thread's own.
+  ProcessWatch watch_;
+  std::optional<AutoMemory> automatic_;
   mutable std::mutex mutex_;  // what follows
   JobBroker broker_;
   std::map<JobBroker::Id, Peer> peers_;

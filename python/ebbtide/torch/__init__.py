@@ -99,6 +99,9 @@ def _options_with(memory, flash, policy, block, managed_min, device_memory, devi
     """The options of the environment, with those that are given in their place."""
     options = _C.Options.from_environment()
     options.map_files = options.map_files or "EBB_MAP_FILES" not in os.environ
+    if memory == "auto":
+        raise Error("memory: only a job's budget follows what other programs leave: start the program with "
+                    "`ebb run --memory auto -- PROGRAM`, or give a size, and change it with set_memory()")
     if memory is not None:
         options.memory = _size(memory, "memory")
         if options.memory == 0:

@@ -5,8 +5,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -21,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kReportEvery{250};
+constexpr std::chrono::milliseconds kReportLeast{10};
 constexpr std::chrono::seconds kFlashMax{5};
 constexpr std::chrono::seconds kNeedMax{30};  // longer than the broker takes to refuse
 
@@ -105,10 +106,10 @@ void JobMember::run(JobHolder& holder) {
   while (connected && !stopping_) {
     const bool hurry = granted_ && now_ != target_;
     pollfd waited[2] = {{socket_, POLLIN, 0}, {wake_, POLLIN, 0}};
-    ::poll(waited, 2, hurry ? 0 : static_cast<int>(kReportEvery.count()));
+    ::poll(waited, 2, hurry ? 0 : static_cast<int>(report_every_.count()));
     connected = hear(holder);
     if (granted_ && now_ != target_) obey(holder);
-    if (granted_ && Clock::now() - said >= kReportEvery) {
+    if (granted_ && Clock::now() - said >= report_every_) {
       said = Clock::now();
       say(holder, false);
       JobMessage more;
@@ -130,6 +131,8 @@ bool JobMember::hear(JobHolder& holder) {
     if (message.kind == JobMessage::Kind::kGrant) {
       target_ = message.bytes;
       serial_ = message.serial;
+      const std::chrono::milliseconds every(message.report_ms);
+      report_every_ = message.report_ms > 0 ? std::clamp(every, kReportLeast, kReportEvery) : kReportEvery;
       if (!granted_) now_ = holder.change_budget(target_);
       granted_ = true;
     } else if (message.kind == JobMessage::Kind::kFlash) {

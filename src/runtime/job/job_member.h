@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -68,6 +69,7 @@ class JobMember {
   std::uint64_t target_ = 0;
   std::uint64_t serial_ = 0;
   std::uint64_t now_ = 0;
+  std::chrono::milliseconds report_every_{250};
 
   std::mutex mutex_;
   std::condition_variable answered_;

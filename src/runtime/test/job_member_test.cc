@@ -74,8 +74,9 @@ class Job : public testing::Test {
     }
   }
 
-  void say(Kind kind, std::uint64_t serial, std::uint64_t bytes) {
+  void say(Kind kind, std::uint64_t serial, std::uint64_t bytes, std::uint32_t report_ms = 0) {
     JobMessage message;
+    message.report_ms = report_ms;
     message.kind = kind;
     message.serial = serial;
     message.bytes = bytes;
@@ -118,6 +119,26 @@ TEST_F(Job, ItHasNothingUntilItNeedsSomethingAndThenWhatItIsGiven) {
   EXPECT_EQ(runtime_->stats().budget_bytes, kBudget / 2);
   EXPECT_LE(runtime_->stats().peak_resident_bytes, kBudget / 2);
   check(data, 2 * kBudget);
+  runtime_->deallocate(data);
+}
+
+TEST_F(Job, ItReportsAsOftenAsTheGrantSays) {
+  constexpr int kReports = 20;
+  std::uint64_t* const data = begin(kBudget, kBudget / 2);
+  const auto seconds_of_reports = [this] {
+    static_cast<void>(next(Kind::kReport));
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kReports; ++i) static_cast<void>(next(Kind::kReport));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  say(Kind::kGrant, 2, kBudget, 20);
+  while (next(Kind::kReport).serial != 2) {
+  }
+  EXPECT_LT(seconds_of_reports(), kReports * 0.25 / 2);
+  say(Kind::kGrant, 3, kBudget);
+  while (next(Kind::kReport).serial != 3) {
+  }
+  EXPECT_GT(seconds_of_reports(), kReports * 0.25 / 2);
   runtime_->deallocate(data);
 }
 
