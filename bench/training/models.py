@@ -38,8 +38,8 @@ def build_resnet152(quick):
             lambda batch: F.cross_entropy(model(batch[0]), batch[1]))
 
 
-def _mlp(quick, **options):
-    width, depth = (1024, 8) if quick else (4096, 12)
+def _mlp(quick, depth=None, **options):
+    width, depth = (1024, depth or 8) if quick else (4096, depth or 12)
     model = nn.Sequential(*(module for _ in range(depth) for module in (nn.Linear(width, width), nn.ReLU())))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **options)
     return (model, optimizer, lambda: torch.randn(64, width), lambda batch: (model(batch) - batch).square().mean())
@@ -48,6 +48,11 @@ def _mlp(quick, **options):
 def build_mlp(quick):
     """Twelve layers of 4096, batch 64: little arithmetic, 3 GiB of AdamW state to walk in every step."""
     return _mlp(quick)
+
+
+def build_mlp_deep(quick):
+    """The same, three times as deep: 9 GiB."""
+    return _mlp(quick, depth=8 if quick else 36)
 
 
 def build_mlp_fused(quick):
@@ -98,8 +103,8 @@ def evaluates(name, step):
     return name == "phases" and step % 6 >= 4
 
 
-BUILDERS = {"gpt2": build_gpt2, "resnet152": build_resnet152, "mlp": build_mlp, "mlp_fused": build_mlp_fused,
-            "experts": build_experts, "lengths": build_lengths, "phases": build_phases}
+BUILDERS = {"gpt2": build_gpt2, "resnet152": build_resnet152, "mlp": build_mlp, "mlp_deep": build_mlp_deep,
+            "mlp_fused": build_mlp_fused, "experts": build_experts, "lengths": build_lengths, "phases": build_phases}
 
 
 def build(name, quick=False):
