@@ -53,7 +53,15 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
     if _step_hook is None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        _step_hook = register_optimizer_step_post_hook(lambda *_: _C.step() if _C.enabled() else None)
+        _step_hook = register_optimizer_step_post_hook(_after_step)
+
+
+def _after_step(*_) -> None:
+    if _C.enabled():
+        _C.step()
+
+
+_after_step._torchdynamo_disable = True  # in a compiled optimizer it is called, not looked into
 
 
 def enable(

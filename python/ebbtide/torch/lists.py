@@ -13,6 +13,8 @@ import pkgutil
 
 import torch
 
+from ..hook import imports
+
 FUSED = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_",
          "_amp_foreach_non_finite_check_and_unscale_")
 # Slices begin at multiples of so many elements: aligned, and worth a call.
@@ -29,6 +31,22 @@ def split(device_type: str, bytes_max: int) -> None:
             _replace(torch, name, _is_cut)
     for module in pkgutil.iter_modules(torch.optim.__path__):
         _replace_in(getattr(torch.optim, module.name, None))
+    imports.when_imported("torch._dynamo.trace_rules", _compile_as_before)
+
+
+def _compile_as_before(rules) -> None:
+    """torch.compile knows PyTorch's functions by name, and traces into what is none of those: so ours must be none, and
+    what they call when they are traced must be the one of that name."""
+    load = rules.load_object
+    if hasattr(load, "__wrapped__"):
+        return
+
+    @functools.wraps(load)
+    def load_object(name):
+        found = load(name)
+        return found.__wrapped__ if hasattr(found, "ebbtide_parts") else found
+
+    rules.load_object = load_object
 
 
 def _replace_in(module) -> None:
@@ -84,6 +102,8 @@ def _in_slices(function):
 
     @functools.wraps(function)
     def run(*args, **kwargs):
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
         tensors = [value[0] for value in args if _is_tensors(value, 1) and value[0] is not None]
         count = max((tensor.numel() for tensor in tensors), default=0)
         large = [tensor for tensor in tensors if tensor.numel() == count]
@@ -116,6 +136,8 @@ def _in_parts(function, is_cut):
 
     @functools.wraps(function)
     def run(*args, **kwargs):
+        if torch.compiler.is_compiling():  # what it becomes are kernels of their own (compiled.py)
+            return function(*args, **kwargs)
         lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
         ends = _ends(lists) if lists else []
         if len(ends) < 2:
@@ -134,5 +156,6 @@ def _in_parts(function, is_cut):
             begin = end
         return results or None
 
+    run.__wrapped__ = getattr(function, "__wrapped__", function)  # not one of ours in between
     run.ebbtide_parts = True
     return run

@@ -1,6 +1,8 @@
 """Optimizers and operators on lists of tensors, as all of torch.optim has them: results that stock PyTorch must have,
 too. Run by child.py; the sizes suit a budget of 8 MiB, of which the lists are several times."""
 
+import warnings
+
 import torch
 from workloads import hash_tensors
 
@@ -81,6 +83,22 @@ def lists():
     except TypeError as error:
         found.append(torch.tensor(len(str(error))))
     return hash_tensors([*found, *first, *second])
+
+
+def compiled():
+    """A step of an optimizer on lists through torch.compile, which must know what it finds there: no word of warning."""
+    generator = torch.Generator().manual_seed(5)
+    params = [torch.nn.Parameter(torch.randn(500, 301, generator=generator)) for _ in range(6)]
+    optimizer = torch.optim.AdamW(params, lr=1e-2, foreach=True)
+    step = torch.compile(optimizer.step)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for turn in range(3):
+            for parameter in params:
+                parameter.grad = torch.full_like(parameter, turn + 1.0)
+            step()
+    said = sorted(str(each.message) for each in warned if "Dynamo" in str(each.message))
+    return [hash_tensors(params), said]
 
 
 def large_state():

@@ -34,6 +34,10 @@ def test_lists(flash):
     compare(flash, "lists")
 
 
+def test_compiled(flash):
+    compare(flash, "compiled")
+
+
 def test_a_fused_step_reads_its_state_once(flash):
     stats = compare(flash, "large_state")
     # 48 MiB of parameters, gradients and state in 8 MiB, eight times; what is read beyond that was sent away too early.
