@@ -86,7 +86,7 @@ def lists():
 
 
 def compiled():
-    """A step of an optimizer on lists through torch.compile, which must know what it finds there: no word of warning."""
+    """A step of an optimizer on lists through torch.compile, which must know what it finds there and not warn."""
     generator = torch.Generator().manual_seed(5)
     params = [torch.nn.Parameter(torch.randn(500, 301, generator=generator)) for _ in range(6)]
     optimizer = torch.optim.AdamW(params, lr=1e-2, foreach=True)
