@@ -259,6 +259,8 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
     account.description = reading->description;
     account.step_count = reading->step_count;
     account.steps_fetched_bytes = reading->steps_fetched_bytes;
+    account.waits = reading->waits;
+    account.page = reading->page;
     if (job && !job->processes.empty()) take_job(account, *job);
     account.step_seconds = account.ranks.empty() ? read_step_seconds(stats_path) : account.ranks[0].step_seconds;
   }
@@ -370,7 +372,7 @@ int run_program(const RunArguments& arguments) {
     if (const std::string host = host_library(library); !host.empty()) variables.emplace_back("EBB_HOST", host);
   }
   std::optional<SummaryFile> file;
-  if (!arguments.summary.empty()) file.emplace(arguments.summary);
+  if (!arguments.summary.empty()) file.emplace(arguments.summary, "summary", "--summary");
   block_signals();
   int signal = 0;
   if (!provide_guide(arguments, variables, signal)) die_by_signal(signal);

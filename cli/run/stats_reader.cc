@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "drivers/linux/system/system_files.h"
@@ -50,6 +51,13 @@ FileDescriptor open_valid(const std::string& path) {
   return file;
 }
 
+// Empty where there is none, as of an older writer.
+WaitReport read_waits(const FileDescriptor& file) {
+  const auto table = std::make_unique<WaitTable>();
+  if (!read_at(file, offsetof(StatsPage, waits), table.get(), sizeof *table)) return {};
+  return report_of(*table);
+}
+
 std::optional<StatsReading> read_page(const std::string& path, bool accept_torn) {
   const FileDescriptor file = open_valid(path);
   if (!file.valid()) return std::nullopt;
@@ -80,6 +88,8 @@ std::optional<StatsReading> read_page(const std::string& path, bool accept_torn)
                               reading.recent_step_seconds.data(), count * sizeof(double));
     if (!read) reading.recent_step_seconds.assign(1, 0);
   }
+  if (accept_torn) reading.waits = read_waits(file);
+  reading.page = path;
   return reading;
 }
 
@@ -88,6 +98,15 @@ std::optional<StatsReading> read_page(const std::string& path, bool accept_torn)
 std::optional<StatsReading> read_stats(const std::string& path) { return read_page(path, false); }
 
 std::optional<StatsReading> read_final_stats(const std::string& path) { return read_page(path, true); }
+
+std::unique_ptr<RunTimeline> read_timeline(const std::string& path) {
+  const FileDescriptor file = open_valid(path);
+  auto timeline = std::make_unique<RunTimeline>();
+  if (!file.valid() || !read_at(file, offsetof(StatsPage, timeline), timeline.get(), sizeof *timeline)) return nullptr;
+  const bool sound = timeline->samples <= RunTimeline::kSamplesMax && timeline->rows <= RunTimeline::kRowsMax;
+  if (!sound) timeline.reset();
+  return timeline;
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;

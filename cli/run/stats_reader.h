@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ebb/stats.h"
+#include "ebb/waits/run_timeline.h"
+#include "ebb/waits/waits.h"
 
 namespace ebb::cli {
 
@@ -18,6 +21,8 @@ struct StatsReading {
   std::uint64_t steps_fetched_bytes = 0;
   std::uint64_t step_count = 0;
   std::vector<double> recent_step_seconds;  // of the newest steps, some of them, oldest first
+  WaitReport waits;                         // read_final_stats() has it
+  std::string page;                         // that these were read from
 };
 
 // While the program runs: nothing when there is no valid page, or its writer is busy with it for unusually long.
@@ -26,6 +31,9 @@ std::optional<StatsReading> read_stats(const std::string& path);
 // After the program has ended: as above, but also what a writer killed in the middle of an update left; every counter
 // is then right by itself, and perhaps one update older than its neighbour.
 std::optional<StatsReading> read_final_stats(const std::string& path);
+
+// Memory and traffic over time; null where there is none.
+std::unique_ptr<RunTimeline> read_timeline(const std::string& path);
 
 // 0 of nothing.
 double median(std::vector<double> values);

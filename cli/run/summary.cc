@@ -17,6 +17,7 @@
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "run/wait_account.h"
 #include "text.h"
 
 namespace ebb::cli {
@@ -75,11 +76,6 @@ std::string unmanaged_reason(const RunAccount& account) {
   if (!account.not_loaded.empty()) return "no memory was managed: " + account.not_loaded;
   return "no memory was managed: the program never imported torch, nor mapped a file of 64 MiB or more (or ran Python "
          "with -I, -E or -S, which skip Ebbtide's hook, or what did is linked statically or set-uid)";
-}
-
-[[noreturn]] void refuse(const std::string& path, Status status, const char* reason) {
-  throw Error(status,
-              fmt::format("summary file '{}' cannot be written: {}; name another with --summary FILE", path, reason));
 }
 
 std::string rank_text(const Rank& rank) {
@@ -206,6 +202,7 @@ nlohmann::ordered_json summary_json(const RunAccount& account) {
   json["disk_read_bps"] = account.disk_read_bps > 0 ? nlohmann::ordered_json(account.disk_read_bps) : nullptr;
   json["disk_read_share"] =
       account.disk_read_bps > 0 && bps > 0 ? nlohmann::ordered_json(bps / account.disk_read_bps) : nullptr;
+  json["waits"] = waits_json(account.waits);
   json["ranks"] = nlohmann::ordered_json::array();
   for (const Rank& rank : account.ranks) json["ranks"].push_back(rank_json(rank));
   json["unmanaged_processes"] = account.others;
@@ -240,6 +237,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   row("faults", std::to_string(stats.faults));
   row("stalled",
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
+  wait_rows(account.waits, row);
   if (account.on_device) {
     row("changes of mappings", fmt::format("{} in {} of the host's time", stats.mappings,
                                            format_seconds(static_cast<double>(stats.mapping_ns) / 1e9)));
@@ -261,38 +259,44 @@ std::string summary_table(const RunAccount& account, bool colour) {
   return table;
 }
 
-SummaryFile::SummaryFile(const std::string& path) : path_(path), target_(path) {
-  if (path.empty()) refuse(path, Status::kInvalid, "the name is empty");
+void SummaryFile::refuse(Status status, const char* reason) const {
+  throw Error(status, fmt::format("{} file '{}' cannot be written: {}; name another with {} FILE", what_, path_, reason,
+                                  option_));
+}
+
+SummaryFile::SummaryFile(const std::string& path, const char* what, const char* option)
+    : path_(path), what_(what), option_(option), target_(path) {
+  if (path.empty()) refuse(Status::kInvalid, "the name is empty");
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) {
-    if (S_ISDIR(info.st_mode)) refuse(path, Status::kInvalid, "it is a directory");
-    if (::access(path.c_str(), W_OK) != 0) refuse(path, Status::kInvalid, std::strerror(errno));
+    if (S_ISDIR(info.st_mode)) refuse(Status::kInvalid, "it is a directory");
+    if (::access(path.c_str(), W_OK) != 0) refuse(Status::kInvalid, std::strerror(errno));
     // What hides behind /dev/stdout may be the file that the program's own output goes to.
     const bool stands_for_another = path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0;
     replaces_ = S_ISREG(info.st_mode) && !stands_for_another;
   } else if (errno != ENOENT) {
-    refuse(path, Status::kInvalid, std::strerror(errno));
+    refuse(Status::kInvalid, std::strerror(errno));
   }
   if (!replaces_) return;
   std::error_code failed;
   const auto real = std::filesystem::weakly_canonical(path, failed);
-  if (failed) refuse(path, Status::kInvalid, failed.message().c_str());
+  if (failed) refuse(Status::kInvalid, failed.message().c_str());
   target_ = real.string();
   std::string trial = temporary_template(target_);
   const FileDescriptor file(::mkostemp(trial.data(), O_CLOEXEC));
-  if (!file.valid()) refuse(path, Status::kInvalid, std::strerror(errno));
+  if (!file.valid()) refuse(Status::kInvalid, std::strerror(errno));
   ::unlink(trial.c_str());
 }
 
 void SummaryFile::write(const std::string& text) const {
   if (!replaces_) {
     const FileDescriptor file(::open(target_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-    if (!file.valid() || !write_all(file.get(), text)) refuse(path_, Status::kIoError, std::strerror(errno));
+    if (!file.valid() || !write_all(file.get(), text)) refuse(Status::kIoError, std::strerror(errno));
     return;
   }
   std::string temporary = temporary_template(target_);
   const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.valid()) refuse(path_, Status::kIoError, std::strerror(errno));
+  if (!file.valid()) refuse(Status::kIoError, std::strerror(errno));
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const bool written = write_all(file.get(), text) && ::fchmod(file.get(), 0666 & ~mask) == 0 &&
@@ -300,7 +304,7 @@ void SummaryFile::write(const std::string& text) const {
   if (written) return;
   const int error = errno;
   ::unlink(temporary.c_str());
-  refuse(path_, Status::kIoError, std::strerror(error));
+  refuse(Status::kIoError, std::strerror(error));
 }
 
 }  // namespace ebb::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ebb/stats.h"
+#include "ebb/status.h"
 #include "run/child_process.h"
 #include "run/job/job_server.h"
 #include "run/job/ranks.h"
@@ -28,6 +29,8 @@ struct RunAccount {
   std::vector<double> step_seconds;  // of the newest
   std::uint64_t step_count = 0;
   std::uint64_t steps_fetched_bytes = 0;
+  WaitReport waits;             // of the process that waited most
+  std::string page;             // its statistics
   std::string disk;             // the directory for flash
   double disk_read_bps = 0;     // as `ebb calibrate` measured it; 0: it did not
   std::vector<Rank> ranks;      // of a launcher; the statistics are of all together
@@ -40,17 +43,23 @@ nlohmann::ordered_json summary_json(const RunAccount& account);
 // Lines that each end in a newline.
 std::string summary_table(const RunAccount& account, bool colour);
 
-// A file that will hold the summary. Construction finds out whether it can be written, without touching what is there;
-// writing replaces a regular file in one step, and goes straight into anything else (a pipe, /dev/stdout).
+// A file that will hold the summary, or the report. Construction finds out whether it can be written, without touching
+// what is there; writing replaces a regular file in one step, and goes straight into anything else (a pipe,
+// /dev/stdout).
 class SummaryFile {
  public:
   // Throws Error(kInvalid) with the reason when `path` cannot be written.
-  explicit SummaryFile(const std::string& path);
+  // `what` it is to hold, with the option that names it.
+  SummaryFile(const std::string& path, const char* what, const char* option);
   // Throws Error(kIoError); an existing file is then untouched.
   void write(const std::string& text) const;
 
  private:
-  std::string path_;    // as given, for messages
+  [[noreturn]] void refuse(Status status, const char* reason) const;
+
+  std::string path_;  // as given, for messages
+  const char* what_;
+  const char* option_;
   std::string target_;  // with symbolic links followed
   bool replaces_ = true;
 };

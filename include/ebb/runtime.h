@@ -25,6 +25,7 @@
 #include "ebb/stats.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "ebb/waits/waits.h"
 
 namespace ebb {
 
@@ -108,7 +109,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual bool lost(std::span<const Access> /*accesses*/) const noexcept { return false; }
   // A new stream of launches (ebb/stream.h).
   Stream stream();
-  // The name of an `op`, for recordings. Needed only while recording() is true.
+  // The name of an `op`, for recordings and accounts of waits.
   virtual void name_op(std::uint64_t /*op*/, const std::string& /*name*/) {}
   virtual bool recording() const noexcept { return false; }
   // Marks the end of an iteration (an optimizer step, a request served).
@@ -128,6 +129,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual bool forked_empty() const noexcept { return false; }
 
   virtual Stats stats() const = 0;
+  // Who waited for memory, and why; of the tensors of a GPU nothing is told. The observer is asked about launches that
+  // wait; describe() says what allocations are, in place of what it said before.
+  virtual WaitReport waits() const { return {}; }
+  virtual void observe_waits(WaitObserver /*observer*/) {}
+  virtual void describe(std::span<const MemoryNote> /*notes*/) {}
   // Seconds between calls of step(), oldest first; the newest 65,536 are kept.
   virtual std::vector<double> step_seconds() const = 0;
   virtual std::string policy() const = 0;

@@ -8,11 +8,13 @@
 #include <cstdint>
 
 #include "ebb/stats.h"
+#include "ebb/waits/run_timeline.h"
+#include "ebb/waits/wait_table.h"
 
 namespace ebb {
 
 struct StatsPage {
-  static constexpr std::uint64_t kMagic = 0x3430656469746265;  // "ebtide04"
+  static constexpr std::uint64_t kMagic = 0x3530656469746265;  // "ebtide05"
   static constexpr std::uint32_t kStepsMax = 65536;            // then the oldest are overwritten
 
   std::atomic<std::uint64_t> magic;     // written last: the page is valid once it reads kMagic
@@ -24,6 +26,8 @@ struct StatsPage {
   std::atomic<std::uint64_t> steps_fetched_bytes;  // of Stats::fetched_bytes: since the first step began
   std::atomic<std::uint64_t> step_count;
   double step_seconds[kStepsMax];  // step n at n % kStepsMax
+  WaitTable waits;
+  RunTimeline timeline;
 };
 
 }  // namespace ebb

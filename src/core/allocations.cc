@@ -56,6 +56,11 @@ std::uint64_t Allocations::bytes_of(std::uint64_t offset) const {
   return range == nullptr ? 0 : range->bytes;
 }
 
+std::uint64_t Allocations::serial_of(std::uint64_t offset) const {
+  const Heap::Range* range = state_.heap_of(offset).find(offset);
+  return range == nullptr || range->parked ? 0 : range->serial;
+}
+
 void Allocations::died(std::uint64_t offset) { state_.policy.freed(state_.heap_of(offset).park(offset).serial); }
 
 void Allocations::born(std::uint64_t offset) {

@@ -22,6 +22,8 @@ class Allocations {
   Status allocate(std::uint64_t bytes, std::uint64_t& offset);
   void deallocate(std::uint64_t offset);
   std::uint64_t bytes_of(std::uint64_t offset) const;
+  // Its number among all that ever were; 0: nothing that lives begins there.
+  std::uint64_t serial_of(std::uint64_t offset) const;
   // The most that has been live at once, but for mapped files.
   std::uint64_t peak_bytes() const { return state_.peak_bytes; }
 

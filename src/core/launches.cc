@@ -30,7 +30,7 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
   const std::uint64_t ticket = ++state_.clock;
   if (!state_.policy.listens()) return ticket;
   ++count_;
-  running_.push_back(ticket);
+  running_.push_back({ticket, op});
   update_pins();
   touches_.clear();
   std::uint64_t needed = 0;
@@ -72,12 +72,19 @@ void Launches::announce_short(std::uint64_t ticket, std::span<const CoreRange> r
       Block& block = state_.table[i];
       block.last_use = ticket;
       if (block.state == BlockState::kResident) {
+        needs_.ahead += block.prefetched ? 1 : 0;
         block.prefetched = false;
       } else {
+        note_need(block);
         state_.engine.want(i);
       }
     }
   }
+}
+
+void Launches::note_need(const Block& block) {
+  if (block.state == BlockState::kOnFlash) ++needs_.absent;
+  if (block.state == BlockState::kFetching) ++needs_.arriving;
 }
 
 // Larger than memory: its beginning is wanted now, the rest as it proceeds. What it needs later is worth less.
@@ -105,25 +112,29 @@ void Launches::advance(LongLaunch& launch, std::uint32_t position) {
   }
   for (std::uint32_t i = step.wanted_first; i < step.wanted_end; ++i) {
     const BlockIndex index = launch.block(i);
-    if (state_.table[index].state != BlockState::kResident) state_.engine.want(index);
+    if (state_.table[index].state != BlockState::kResident) {
+      note_need(state_.table[index]);
+      state_.engine.want(index);
+    }
     if (launch.is_marker(i)) state_.engine.hold(index);
   }
 }
 
-bool Launches::waits(std::uint64_t ticket, std::span<const CoreRange> ranges) const {
+BlockIndex Launches::awaited(std::uint64_t ticket, std::span<const CoreRange> ranges) const {
   for (const LongLaunch& launch : long_launches_) {
     if (launch.ticket() != ticket) continue;
     for (std::uint32_t i = 0; i < launch.start_size(); ++i) {
       const BlockIndex block = launch.block(i);
-      if (state_.table[block].state != BlockState::kResident && state_.engine.pending(block)) return true;
+      if (state_.table[block].state != BlockState::kResident && state_.engine.pending(block)) return block;
     }
-    return false;
+    return BlockIndex::none();
   }
-  return pending(ranges);
+  return first_pending(ranges);
 }
 
 void Launches::retire(std::uint64_t ticket) {
-  const auto found = std::find(running_.rbegin(), running_.rend(), ticket);
+  const auto found = std::find_if(running_.rbegin(), running_.rend(),
+                                  [ticket](const Running& launch) { return launch.ticket == ticket; });
   if (found == running_.rend()) return;
   running_.erase(std::next(found).base());
   update_pins();
@@ -134,18 +145,23 @@ void Launches::retire(std::uint64_t ticket) {
   });
 }
 
-void Launches::update_pins() {
-  state_.engine.set_pinned_from(running_.empty() ? std::numeric_limits<std::uint64_t>::max() : running_.front());
+bool Launches::is_long(std::uint64_t ticket) const {
+  return std::any_of(long_launches_.begin(), long_launches_.end(),
+                     [ticket](const LongLaunch& launch) { return launch.ticket() == ticket; });
 }
 
-bool Launches::pending(std::span<const CoreRange> ranges) const {
+void Launches::update_pins() {
+  state_.engine.set_pinned_from(running_.empty() ? std::numeric_limits<std::uint64_t>::max() : running_.front().ticket);
+}
+
+BlockIndex Launches::first_pending(std::span<const CoreRange> ranges) const {
   for (const CoreRange& range : ranges) {
     const BlockRange blocks = state_.blocks_of(range.offset, range.bytes);
     for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-      if (state_.table[i].state != BlockState::kResident && state_.engine.pending(i)) return true;
+      if (state_.table[i].state != BlockState::kResident && state_.engine.pending(i)) return i;
     }
   }
-  return false;
+  return BlockIndex::none();
 }
 
 bool Launches::lost(std::span<const CoreRange> ranges) const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/earlier_run.h"
@@ -20,6 +21,15 @@ namespace ebb {
 
 class Launches {
  public:
+  // Of the absent blocks that launches have come to need, how many nobody had begun to fetch, and how many were on
+  // their way; and of those that were there, how many had come before anything asked for them.
+  struct Needs {
+    std::uint32_t absent = 0;
+    std::uint32_t arriving = 0;
+    std::uint32_t ahead = 0;
+    bool any() const { return absent + arriving + ahead > 0; }
+  };
+
   Launches(CoreState& state, MappedFiles& files) : state_(state), files_(files), earlier_run_(state, files) {
     running_.reserve(256);
   }
@@ -29,18 +39,20 @@ class Launches {
   std::uint64_t expect(std::span<const CoreRange> ranges);
   void begin(std::uint64_t expected) { state_.policy.begin(expected); }
   void forget(std::uint64_t expected) { state_.policy.forget(expected); }
-  // Returns a ticket for retire(). waits(): whether something that the launch needs to start can still come and has
-  // not; of a launch larger than memory this is its beginning.
+  // Returns a ticket for retire(). awaited(): the first block that the launch needs to start, can still come, and has
+  // not, or none; of a launch larger than memory its beginning counts.
   std::uint64_t announce(std::uint64_t op, std::span<const CoreRange> ranges);
-  bool waits(std::uint64_t ticket, std::span<const CoreRange> ranges) const;
+  BlockIndex awaited(std::uint64_t ticket, std::span<const CoreRange> ranges) const;
+  bool waits(std::uint64_t ticket, std::span<const CoreRange> ranges) const { return awaited(ticket, ranges).valid(); }
   void retire(std::uint64_t ticket);
   // From the start of the launch announced last to now the program ran for this long without waiting.
   void ran(std::uint64_t ns) { state_.policy.ran(ns); }
   // The end of an iteration. Until the program has said one, ends are found by how it repeats itself.
   void step();
 
-  // Whether some of it can still come and has not, or flash has lost some of it.
-  bool pending(std::span<const CoreRange> ranges) const;
+  // Whether some of it can still come and has not, and the first such block, or none; or flash has lost some of it.
+  bool pending(std::span<const CoreRange> ranges) const { return first_pending(ranges).valid(); }
+  BlockIndex first_pending(std::span<const CoreRange> ranges) const;
   bool lost(std::span<const CoreRange> ranges) const;
   // A block is touched: a launch that goes through more than memory has come this far.
   void progress(BlockIndex block);
@@ -48,10 +60,23 @@ class Launches {
   EarlierRun& earlier_run() { return earlier_run_; }
 
   std::uint64_t count() const { return count_; }
+  // Since it was last asked.
+  Needs take_needs() { return std::exchange(needs_, {}); }
+  // The launch announced last that still runs: its ticket and its op, 0 if there is none. Whether it is one that goes
+  // through more than memory.
+  std::uint64_t running() const { return running_.empty() ? 0 : running_.back().ticket; }
+  std::uint64_t running_op() const { return running_.empty() ? 0 : running_.back().op; }
+  bool is_long(std::uint64_t ticket) const;
   // Iterations that have ended, told or found.
   std::uint64_t iterations() const { return iterations_; }
 
  private:
+  struct Running {
+    std::uint64_t ticket;  // a stamp: ascending
+    std::uint64_t op;
+  };
+
+  void note_need(const Block& block);
   void announce_short(std::uint64_t ticket, std::span<const CoreRange> ranges);
   void announce_long(std::uint64_t ticket, std::span<const CoreRange> ranges);
   void advance(LongLaunch& launch, std::uint32_t position);
@@ -62,7 +87,8 @@ class Launches {
 
   CoreState& state_;
   MappedFiles& files_;
-  std::vector<std::uint64_t> running_;  // tickets, which are stamps: ascending
+  std::vector<Running> running_;
+  Needs needs_;
   std::vector<LongLaunch> long_launches_;
   std::vector<Touch> touches_;
   std::vector<LaunchWindow::Part> parts_;

@@ -144,6 +144,8 @@ class Engine {
   void give_up_frozen();
   void thaw() { give_up_frozen(); }
 
+  // Whether a block needs another to leave before it can come.
+  bool out_of_frames() const { return frames_.free() + frames_.room() == 0; }
   // Whether evictions stand still for want of extents, and how many more would do.
   bool flash_full() const { return no_room(Tier::kFlash); }
   void extents_added() { no_room(Tier::kFlash) = false; }

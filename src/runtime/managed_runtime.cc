@@ -24,9 +24,7 @@ constexpr std::uint64_t kSmallSteps = 128;
 constexpr std::int64_t kSmallStepMax = std::int64_t{1} << 20;
 constexpr std::chrono::seconds kMakeRoomMax{2};  // then they are made nevertheless: an allocation must not hang
 constexpr std::size_t kRangesMax = 64;           // of a launch, on the stack; more go through the heap
-constexpr std::chrono::seconds kWaitReport{30};
-constexpr std::int64_t kIdleBytes = 256 << 10;  // of small allocations, with which a process has yet asked for nothing
-constexpr int kWaitReportsMax = 4;              // then the launch goes on, and faults for what it lacks
+constexpr std::int64_t kIdleBytes = 256 << 10;   // of small allocations, with which a process has yet asked for nothing
 
 }  // namespace
 
@@ -49,6 +47,8 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
   if (options.memory < options.memory_max) core_.budget().set_bytes(options.memory);
   if (job_ != nullptr) core_.budget().set_flash_bytes(0);
   stats_file_.open(options.stats_path, policy(), description());
+  ledger_.open(stats_file_.waits());
+  timeline_.open(stats_file_.timeline(), monotonic_ns());
   register_for_fork();
   if (start_internal_thread(
           "ebb-mover", [this] { move_loop(); }, mover_) == Status::kOk &&
@@ -126,9 +126,7 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
   peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.budget().resident_bytes());
   after_change();
   const Core::Range range{offset, bytes, 0, false};
-  if (core_.launches().pending({&range, 1})) {
-    wait_while(lock, [&] { return core_.launches().pending({&range, 1}); });
-  }
+  if (core_.launches().pending({&range, 1})) wait_for_frames(lock, range);
   return base_ + offset;
 }
 
@@ -236,8 +234,7 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   }
   pump();
   after_change();
-  const bool waits = core_.launches().waits(ticket, ranges);
-  if (waits) wait_while(lock, [&] { return core_.launches().waits(ticket, ranges); });
+  const bool waits = wait_for_launch(lock, op, ticket, ranges);
   // Time that was waited is none that the launch runs. Where nothing was to be done the clock need not be asked again.
   const std::uint64_t ready_ns = waits || !core_.engine().idle() ? monotonic_ns() : now_ns;
   launch_clock_.begin(ready_ns, stalls_.total_ns(ready_ns));
@@ -329,17 +326,6 @@ bool ManagedRuntime::lost(std::span<const Access> accesses) const noexcept {
     lost = core_.launches().lost(ranges);
   });
   return lost;
-}
-
-template <typename Pending>
-void ManagedRuntime::wait_while(Lock& lock, Pending pending) {
-  stalls_.begin(monotonic_ns());
-  for (int report = 0; report < kWaitReportsMax; ++report) {
-    const bool arrived = changed_.wait_for(lock, kWaitReport, [&] { return !pending(); });
-    if (arrived) break;
-    dump_state("a launch has waited 30 s for its blocks");
-  }
-  stalls_.end(monotonic_ns());
 }
 
 // After anything that may have left work for the mover. Lock held.

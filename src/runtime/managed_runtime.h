@@ -37,6 +37,9 @@
 #include "runtime/pace/starvation_clock.h"
 #include "runtime/passes/pass_store.h"
 #include "runtime/stats_file.h"
+#include "runtime/waits/memory_notes.h"
+#include "runtime/waits/timeline_writer.h"
+#include "runtime/waits/wait_ledger.h"
 
 namespace ebb {
 
@@ -80,6 +83,9 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   void step() noexcept override;
   void set_budget(std::uint64_t bytes) override;
   Stats stats() const override;
+  WaitReport waits() const override;
+  void observe_waits(WaitObserver observer) override;
+  void describe(std::span<const MemoryNote> notes) override;
   std::vector<double> step_seconds() const override;
   std::string policy() const override;
   std::string description() const override;
@@ -111,6 +117,18 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
     std::uint64_t offset;          // the allocation that the core knows it as
     std::uint32_t released = 0;    // blocks from the first that are plain memory again
     std::atomic<bool> busy{true};  // a thread is adopting or releasing it
+  };
+  struct Fault {
+    BlockIndex block;
+    WaitSubject subject;
+  };
+  // Who waits: a launch, or with a ticket of 0 an allocation.
+  struct Waiter {
+    std::uint64_t ticket = 0;
+    std::span<const Core::Range> ranges;
+    WaitSubject subject;
+    WaitCause unless_short = WaitCause::kLate;  // why, if it is not for want of room
+    TensorKind unless_noted = TensorKind::kOther;
   };
   static constexpr std::size_t kFaultsMax = 64;  // faulting blocks whose stall is timed at once
 
@@ -147,8 +165,15 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   void consider_cache();
   void add_cache(Stats& stats) const;
   bool allocate_in_core(std::size_t bytes, std::uint64_t& offset);
-  template <typename Pending>
-  void wait_while(Lock& lock, Pending pending);
+  bool wait_for_launch(Lock& lock, std::uint64_t op, std::uint64_t ticket, std::span<const Core::Range> ranges);
+  void wait_for_frames(Lock& lock, const Core::Range& range);
+  void wait_for(Lock& lock, Waiter& waiter);
+  BlockIndex awaited(const Waiter& waiter) const;
+  void ask_who(Lock& lock, std::uint64_t op, Waiter& waiter);
+  WaitCause cause_of(BlockIndex block, WaitCause unless_short) const;
+  TensorKind kind_of(BlockIndex block, std::span<const Core::Range> ranges, TensorKind unless_noted) const;
+  void begin_fault(BlockIndex block, BlockState before);
+  void charge_needs(const WaitSubject& subject, Launches::Needs needs);
   // Whole blocks of addresses, by a function of the core's: what is kept for reuse gives way, and what is busy is
   // waited for: a page of what was freed there is pinned, or frames have to leave.
   template <typename Take>
@@ -234,7 +259,13 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   StallClock stalls_;
   FlashPace flash_pace_;
   StatsFile stats_file_;
-  std::array<BlockIndex, kFaultsMax> faulting_{};
+  WaitLedger ledger_;
+  MemoryNotes notes_;
+  TimelineWriter timeline_;
+  WaitObserver observer_ = nullptr;
+  std::uint64_t waited_ticket_ = 0;  // of the launch that waited last, or goes through more than memory
+  WaitSubject waited_;               // and who that is
+  std::array<Fault, kFaultsMax> faulting_{};
   std::size_t faulting_count_ = 0;
   std::uint64_t faults_ = 0;
   std::uint64_t steps_ = 0;

@@ -10,6 +10,7 @@ namespace ebb {
 
 void ManagedRuntime::name_op(std::uint64_t op, const std::string& name) {
   const Lock lock(mutex_);
+  ledger_.name_op(op, name);
   if (recorder_ != nullptr) recorder_->name_op(op, name);
 }
 

@@ -71,7 +71,10 @@ void ManagedRuntime::move_loop() {
 
 void ManagedRuntime::publish() {
   peak_resident_bytes_ = std::max(peak_resident_bytes_, core_.budget().resident_bytes());
-  stats_file_.update(read_stats());
+  const Stats stats = read_stats();
+  stats_file_.update(stats);
+  const std::uint64_t now = monotonic_ns();
+  if (timeline_.due(now)) timeline_.take(now, stats, core_, notes_);
 }
 
 void ManagedRuntime::grow_flash(Lock& lock) {
@@ -98,13 +101,14 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
   const Lock lock = lock_for_faults();
   for (const BlockIndex block : blocks) {
     ++faults_;
+    const BlockState before = core_.table()[block].state;
     core_.fault(block);
-    const auto known = std::span(faulting_).first(faulting_count_);
-    if (faulting_count_ == kFaultsMax || std::find(known.begin(), known.end(), block) != known.end()) continue;
-    faulting_[faulting_count_++] = block;
-    stalls_.begin(monotonic_ns());
+    begin_fault(block, before);
   }
   pump();
+  for (Fault& fault : std::span(faulting_).first(faulting_count_)) {
+    fault.subject.cause = cause_of(fault.block, fault.subject.cause);
+  }
   settle_faults();
   after_change();
 }
@@ -136,13 +140,13 @@ void ManagedRuntime::settle_faults() {
   }
   report_lost();
   for (std::size_t i = 0; i < faulting_count_;) {
-    const Block& block = core_.table()[faulting_[i]];
+    const Block& block = core_.table()[faulting_[i].block];
     const bool waits = block.queue != 0 || block.state == BlockState::kFetching || block.state == BlockState::kEvicting;
     if (waits) {
       ++i;
       continue;
     }
-    stalls_.end(now);
+    ledger_.charge(faulting_[i].subject, stalls_.end(now));
     faulting_[i] = faulting_[--faulting_count_];
   }
 }

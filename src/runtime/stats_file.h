@@ -21,6 +21,9 @@ class StatsFile {
   void update(const Stats& stats);
   // An iteration ends now, and the next one begins; so much has been fetched since the program began.
   void end_step(std::uint64_t fetched_bytes);
+  // Null in a forked child.
+  WaitTable* waits() { return page_ != nullptr ? &page_->waits : nullptr; }
+  RunTimeline* timeline() { return page_ != nullptr ? &page_->timeline : nullptr; }
   // Of the steps kept, oldest first.
   std::vector<double> step_seconds() const;
   // In a forked child: the page stays the parent's.

@@ -3,7 +3,8 @@
 import re
 
 # Value headers of include/ebb: for everyone.
-VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h"}
+VALUES = {"status.h", "units.h", "options.h", "stats.h", "stats_page.h", "dtype.h", "waits.h", "wait_table.h",
+          "run_timeline.h"}
 PARTS = {"base", "port", "space", "alloc", "plan", "move"}
 EVERYTHING = PARTS | {"core", "job", "rivals", "runtime", "stream", "trace", "bound", "mirror", "sim", "array",
                       "facade", "drivers"}

@@ -66,6 +66,10 @@ void join(std::optional<StatsReading>& job, std::optional<StatsReading> other) {
     job = std::move(other);
     return;
   }
+  if (other->stats.stall_ns > job->stats.stall_ns) {
+    job->waits = std::move(other->waits);
+    job->page = std::move(other->page);
+  }
   add(job->stats, other->stats);
   job->steps_fetched_bytes += other->steps_fetched_bytes;
   if (other->step_count <= job->step_count) return;

@@ -139,7 +139,7 @@ void for_each_tensor(Arguments arguments, EachTensor each) {
 
 std::uint64_t written_arguments(Runtime& runtime, const at::RecordFunction& function, std::uint64_t op) {
   return g_written.get(op, [&] {
-    if (runtime.recording()) runtime.name_op(op, function.name());
+    runtime.name_op(op, function.name());
     return written_by_schema(function);
   });
 }

@@ -9,7 +9,7 @@ namespace ebb::torch_adapter {
 
 std::uint64_t kernel_op(Runtime& runtime, const std::string& name) {
   const std::uint64_t op = op_of(name);
-  if (runtime.recording()) runtime.name_op(op, name.c_str());
+  runtime.name_op(op, name.c_str());
   return op;
 }
 

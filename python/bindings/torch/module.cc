@@ -15,6 +15,7 @@
 #include "bindings/torch/allocator.h"
 #include "bindings/torch/kernels.h"
 #include "bindings/torch/observer.h"
+#include "bindings/torch/waiting.h"
 #include "bindings/torch_device/allocations.h"
 #include "bindings/torch_device/device_observer.h"
 #include "ebb/device.h"
@@ -50,6 +51,7 @@ void enable(const Options& options, const std::string& device_type) {
   } else {
     install_allocator(runtime());
     install_observer(runtime());
+    observe_waits(runtime());
   }
   g_enabled = true;
 }
@@ -64,6 +66,7 @@ void join_after_fork() {
   g_runtime = new std::shared_ptr<Runtime>(Runtime::open(options));
   install_allocator(runtime());
   install_observer(runtime());
+  observe_waits(runtime());
 }
 
 void disable() {
@@ -83,6 +86,7 @@ py::dict stats() {
   d["policy"] = runtime().policy();
   d["description"] = runtime().description();
   d["step_seconds"] = runtime().step_seconds();
+  d["waits"] = waits_of(runtime());
   return d;
 }
 
@@ -130,6 +134,9 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "set_memory", [](std::uint64_t bytes) { runtime().set_budget(bytes); }, py::call_guard<py::gil_scoped_release>());
   m.def("stats", &stats);
+  m.def("set_wait_asker", &set_wait_asker);
+  m.def("describe",
+        [](const py::list& parameters, const py::list& states) { describe_tensors(runtime(), parameters, states); });
   python::bind_adoption(m, runtime);
   m.def("manages", [](const at::Tensor& tensor) {
     return g_runtime != nullptr && tensor.has_storage() && runtime().manages(tensor.storage().data());

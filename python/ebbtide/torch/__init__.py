@@ -19,7 +19,7 @@ from . import extension
 
 _C = extension.load()
 
-from . import compiled, lists  # noqa: E402
+from . import compiled, lists, waiting  # noqa: E402
 
 # What calls on lists of tensors (foreach, fused optimizers) may touch at once: of memory, and at most.
 LISTS_SHARE = 32
@@ -50,6 +50,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
         _C.enable(options)
         compiled.start()
         lists.split("cpu", min(options.memory // LISTS_SHARE or LISTS_BYTES_MAX, LISTS_BYTES_MAX))
+        waiting.start()
     if _step_hook is None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -59,6 +60,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
 def _after_step(*_) -> None:
     if _C.enabled():
         _C.step()
+        waiting.stepped()
 
 
 _after_step._torchdynamo_disable = True  # in a compiled optimizer it is called, not looked into
@@ -194,7 +196,8 @@ def manages(tensor: torch.Tensor) -> bool:
 
 
 def stats() -> dict:
-    """Counters so far; see ebb/stats.h for their meaning. Also policy, description and step_seconds."""
+    """Counters so far; see ebb/stats.h for their meaning. Also policy, description and step_seconds, and `waits`: for
+    whom the time was waited (the five worst operators and modules), for what kinds of tensors, and why."""
     return _C.stats()
 
 

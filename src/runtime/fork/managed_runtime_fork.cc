@@ -191,6 +191,8 @@ void ManagedRuntime::after_fork_child() {
     // The parent's threads do not exist here; their handles are forgotten, not joined.
     new (&changed_) OrderedCondition();
     stats_file_.detach();
+    ledger_.detach();
+    timeline_.detach();
     forked_empty_ = job_ != nullptr && job_->idle();
     if (job_ != nullptr) job_->abandon();
   }

@@ -1,0 +1,51 @@
+"""Programs of which it is known what waits: a layer that does not stay while a tensor of its size is used in turn."""
+
+import numpy
+import torch
+
+WIDE, FEATURES = 6144, 2048  # a weight of 48 MiB
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.small = torch.nn.Linear(FEATURES, FEATURES, bias=False)
+        self.body = torch.nn.Sequential(torch.nn.GELU(), torch.nn.Linear(FEATURES, WIDE, bias=False))
+
+    def forward(self, x):
+        return self.body(self.small(x))
+
+
+def _net_and_filler():
+    torch.manual_seed(0)
+    return Net(), torch.ones(FEATURES * WIDE), torch.randn(4, FEATURES)
+
+
+def infer(rounds):
+    net, filler, x = _net_and_filler()
+    with torch.no_grad():
+        for _ in range(rounds):
+            net(x)
+            filler.add_(1)
+    return rounds
+
+
+def train(rounds):
+    net, filler, x = _net_and_filler()
+    optimizer = torch.optim.Adam(net.parameters())
+    for _ in range(rounds):
+        net(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return rounds
+
+
+def touch(rounds):
+    """By NumPy, which announces nothing."""
+    net, filler, x = _net_and_filler()
+    view = filler.numpy()
+    with torch.no_grad():
+        for _ in range(rounds):
+            net(x)
+            numpy.add(view, 1, out=view)
+    return rounds

@@ -1,0 +1,54 @@
+"""Where the time goes: what waited is named, and what is charged adds up to what was waited."""
+
+import pytest
+import runner
+
+MIB = runner.MIB
+ROUNDS = 4
+SHARES = ("causes_ns", "kinds_ns")
+
+
+def waits_of(scenario, flash, budget=72 * MIB, policy="window"):
+    options = {**runner.options(flash, budget, block="1MiB"), "policy": policy, "managed_min": "64KiB"}
+    child = runner.managed(f"scenarios_waits:{scenario}", options, rounds=ROUNDS)
+    stats = child.find("stats")
+    waits = stats["waits"]
+    assert waits["stall_ns"] == stats["stall_ns"] > 0
+    for shares in SHARES:
+        assert sum(waits[shares].values()) == waits["stall_ns"], shares
+    for entry in waits["operators"] + waits["modules"]:
+        assert sum(entry["causes_ns"].values()) == entry["stall_ns"]
+    return stats, waits
+
+
+def by_name(entries):
+    return {entry["name"]: entry for entry in entries}
+
+
+def test_the_layer_that_does_not_stay_is_named(flash):
+    stats, waits = waits_of("infer", flash)
+    modules, operators = by_name(waits["modules"]), by_name(waits["operators"])
+    assert sum(entry["stall_ns"] for entry in modules.values()) == waits["stall_ns"], "there are no more than five"
+    layer = modules["body.1"]
+    assert layer["waits"] >= ROUNDS - 1 and layer["fetched_bytes"] >= 40 * MIB * (ROUNDS - 1)
+    assert modules.get("small", {"fetched_bytes": 0})["fetched_bytes"] <= 17 * MIB * ROUNDS
+    assert {"aten::linear", "aten::add_"} <= operators.keys()
+    assert sum(entry["fetched_bytes"] for entry in operators.values()) <= stats["fetched_bytes"]
+    assert waits["kinds_ns"]["parameter"] > 0 and waits["kinds_ns"]["other"] > 0, "the layer's, and the other's"
+
+
+def test_backward_and_optimizer_are_named(flash):
+    _, waits = waits_of("train", flash, budget=96 * MIB, policy="foresight")
+    assert {"body.1", "optimizer Adam"} <= by_name(waits["modules"]).keys()
+    assert waits["kinds_ns"]["optimizer"] > 0 and waits["kinds_ns"]["gradient"] > 0
+
+
+def test_what_is_not_announced_is_a_fault(flash):
+    stats, waits = waits_of("touch", flash)
+    assert waits["causes_ns"]["fault"] > 0 and stats["faults"] > 0
+    assert by_name(waits["operators"])["(no operator)"]["causes_ns"]["fault"] == waits["causes_ns"]["fault"]
+
+
+@pytest.mark.parametrize("policy", ["on_demand", "foresight"])
+def test_every_policy_adds_up(flash, policy):
+    waits_of("infer", flash, policy=policy)
