@@ -23,8 +23,8 @@
 #include "ebb/units.h"
 #include "numbers.h"
 #include "plan/follow_program.h"
-#include "plan/policy.h"
 #include "plan/whatif_report.h"
+#include "plan/whatif_simulation.h"
 #include "python_package.h"
 #include "run/child_process.h"
 #include "run/scratch_directory.h"
@@ -41,7 +41,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint32_t kStepsDefault = FollowRequest{}.steps;
 constexpr std::uint32_t kStepsMax = 1000;
 constexpr std::uint64_t kFitsFactor = 2;
-constexpr std::uint32_t kIterations = 5;  // the third still has what the first plans left behind
 constexpr std::array<std::uint64_t, 4> kParts{2, 3, 4, 8};
 
 struct Request {
@@ -146,37 +145,6 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
     machine.busy_total_bps = speeds->busy.total();
   }
   return fmt::format("{} measured in {}", read_given || write_given ? "partly" : "as", request.flash);
-}
-
-WhatIfRow simulate(const Trace& trace, const Machine& machine, WhatIfRow row) {
-  TraceSimulator::Options options;
-  options.machine = machine;
-  options.machine.device_bytes = row.memory_bytes;
-  options.iterations = kIterations;
-  if (row.memory_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
-    row.problem = fmt::format("less than `ebb run` can work in: {}",
-                              format_size(TraceSimulator::kDeviceBlocksMin * options.block_bytes));
-    return row;
-  }
-  try {
-    const auto steps = TraceSimulator(trace, make_policy("foresight"), options).run();
-    const auto& last = steps.back();
-    row.step_ns = last.ns;
-    row.compute_ns = last.ideal_ns;
-    const LaneQueue::LaneUse& in = last.lanes[static_cast<std::size_t>(Lane::kFlashIn)];
-    const LaneQueue::LaneUse& out = last.lanes[static_cast<std::size_t>(Lane::kFlashOut)];
-    row.read_ns = in.busy_ns;
-    row.read_bytes = in.bytes;
-    row.write_ns = out.busy_ns;
-    row.write_bytes = out.bytes;
-    if (machine.flash_total_bps > 0) {
-      row.flash_ns =
-          static_cast<std::uint64_t>(1e9 * static_cast<double>(in.bytes + out.bytes) / machine.flash_total_bps);
-    }
-  } catch (const Error& error) {
-    row.problem = error.what();
-  }
-  return row;
 }
 
 WhatIfRow row_for(std::string label, std::uint64_t memory_bytes) {

@@ -32,6 +32,8 @@
 #include "run/preload.h"
 #include "run/program_file.h"
 #include "run/recording.h"
+#include "run/report/report_data.h"
+#include "run/report/report_page.h"
 #include "run/scratch_directory.h"
 #include "run/status_line.h"
 #include "run/summary.h"
@@ -267,18 +269,27 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   return account;
 }
 
+// Where the program's result goes.
+struct Outputs {
+  std::optional<SummaryFile> summary;
+  std::optional<SummaryFile> report;
+};
+
+void write(const std::optional<SummaryFile>& file, const std::string& text) {
+  if (!file) return;
+  try {
+    file->write(text);
+  } catch (const Error& error) {
+    write_all(STDERR_FILENO, fmt::format("ebb: {}\n", error.what()));
+  }
+}
+
 // The program's result stands whatever becomes of the account of it, so trouble here is only told.
-void publish(const RunAccount& account, const RunArguments& arguments, const std::optional<SummaryFile>& file) {
+void publish(const RunAccount& account, const RunArguments& arguments, const Outputs& outputs) {
   // Arguments may be any bytes; JSON may not.
   const std::string json =
       summary_json(account).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  if (file) {
-    try {
-      file->write(json);
-    } catch (const Error& error) {
-      write_all(STDERR_FILENO, fmt::format("ebb: {}\n", error.what()));
-    }
-  }
+  write(outputs.summary, json);
   if (arguments.json) {
     if (!write_all(STDOUT_FILENO, json)) {
       write_all(STDERR_FILENO, fmt::format("ebb: the summary cannot be written to stdout: {}\n", std::strerror(errno)));
@@ -323,13 +334,22 @@ bool provide_guide(const RunArguments& arguments, Variables& variables, int& sig
   return true;
 }
 
-ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
-                             const std::optional<SummaryFile>& file) {
+// For the advice in a report: one iteration is recorded, unless the program is to be recorded in some other way.
+std::string add_recording(const RunArguments& arguments, const ScratchDirectory& scratch, Variables& variables) {
+  if (arguments.report.empty() || !arguments.record.empty()) return arguments.record;
+  if (variables.front().first == kDeviceMemory) return "";
+  std::string recording = scratch.file("recording.jsonl");
+  variables.emplace_back("EBB_RECORD", recording);
+  return recording;
+}
+
+ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables, const Outputs& outputs) {
   const ScratchDirectory scratch;
   const std::string stats_path = scratch.file("stats");
   const std::string claim_path = scratch.file("claim");
   variables.emplace_back("EBB_STATS", stats_path);
   variables.emplace_back("EBB_CLAIM", claim_path);
+  const std::string recording = add_recording(arguments, scratch, variables);
   const std::string not_loaded = tell_what_is_not_loaded(arguments);
   std::optional<JobServer> server;
   if (variables.front().first != kDeviceMemory) {
@@ -349,7 +369,8 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
   if (outcome.start_error.empty()) {
     RunAccount account = make_account(arguments, variables, outcome, stats_path, claim_path, job);
     account.not_loaded = not_loaded;
-    publish(account, arguments, file);
+    publish(account, arguments, outputs);
+    if (outputs.report) write(outputs.report, report_page(report_json(account, account.page, recording)));
     if (const std::string less = recording_shortfall(arguments); !less.empty()) {
       write_all(STDERR_FILENO, fmt::format("ebb: {}\n", less));
     }
@@ -371,12 +392,13 @@ int run_program(const RunArguments& arguments) {
     variables.emplace_back("LD_PRELOAD", preload_with(library));
     if (const std::string host = host_library(library); !host.empty()) variables.emplace_back("EBB_HOST", host);
   }
-  std::optional<SummaryFile> file;
-  if (!arguments.summary.empty()) file.emplace(arguments.summary, "summary", "--summary");
+  Outputs outputs;
+  if (!arguments.summary.empty()) outputs.summary.emplace(arguments.summary, "summary", "--summary");
+  if (!arguments.report.empty()) outputs.report.emplace(arguments.report, "report", "--report");
   block_signals();
   int signal = 0;
   if (!provide_guide(arguments, variables, signal)) die_by_signal(signal);
-  const ChildOutcome outcome = run_and_publish(arguments, std::move(variables), file);
+  const ChildOutcome outcome = run_and_publish(arguments, std::move(variables), outputs);
   if (outcome.signal != 0) die_by_signal(outcome.signal);
   return outcome.exit_code;
 }

@@ -20,6 +20,7 @@ struct RunArguments {
   std::string block;
   std::string managed_min;
   std::string summary;
+  std::string report;   // a page
   std::string share;    // how processes share the budget
   bool strict = false;  // refuse a process that cannot be managed
   bool quiet = false;
