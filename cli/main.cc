@@ -107,6 +107,10 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--summary", run.summary, "Write the summary to this file, as JSON")->type_name("FILE");
   command->add_option("--report", run.report, "Write a page about the run: where time and memory went")
       ->type_name("FILE.html");
+  command
+      ->add_option("--trace-events", run.events,
+                   "Write steps, waits, memory and traffic over time, for ui.perfetto.dev")
+      ->type_name("FILE.json");
   command->add_flag("--quiet", run.quiet, "No status line and no summary on the terminal");
   command->add_flag("--json", run.json, "Print the summary as JSON on stdout instead of a table on stderr");
   command->footer(

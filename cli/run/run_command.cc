@@ -29,11 +29,10 @@
 #include "run/child_process.h"
 #include "run/job/job_server.h"
 #include "run/job/ranks.h"
+#include "run/outputs.h"
 #include "run/preload.h"
 #include "run/program_file.h"
 #include "run/recording.h"
-#include "run/report/report_data.h"
-#include "run/report/report_page.h"
 #include "run/scratch_directory.h"
 #include "run/status_line.h"
 #include "run/summary.h"
@@ -269,36 +268,6 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   return account;
 }
 
-// Where the program's result goes.
-struct Outputs {
-  std::optional<SummaryFile> summary;
-  std::optional<SummaryFile> report;
-};
-
-void write(const std::optional<SummaryFile>& file, const std::string& text) {
-  if (!file) return;
-  try {
-    file->write(text);
-  } catch (const Error& error) {
-    write_all(STDERR_FILENO, fmt::format("ebb: {}\n", error.what()));
-  }
-}
-
-// The program's result stands whatever becomes of the account of it, so trouble here is only told.
-void publish(const RunAccount& account, const RunArguments& arguments, const Outputs& outputs) {
-  // Arguments may be any bytes; JSON may not.
-  const std::string json =
-      summary_json(account).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  write(outputs.summary, json);
-  if (arguments.json) {
-    if (!write_all(STDOUT_FILENO, json)) {
-      write_all(STDERR_FILENO, fmt::format("ebb: the summary cannot be written to stdout: {}\n", std::strerror(errno)));
-    }
-  } else if (!arguments.quiet) {
-    write_all(STDERR_FILENO, summary_table(account, wants_colour(STDERR_FILENO)));
-  }
-}
-
 ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path,
                           const JobServer* job) {
   std::optional<StatusLine> status;
@@ -369,8 +338,7 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
   if (outcome.start_error.empty()) {
     RunAccount account = make_account(arguments, variables, outcome, stats_path, claim_path, job);
     account.not_loaded = not_loaded;
-    publish(account, arguments, outputs);
-    if (outputs.report) write(outputs.report, report_page(report_json(account, account.page, recording)));
+    publish(account, arguments, outputs, recording);
     if (const std::string less = recording_shortfall(arguments); !less.empty()) {
       write_all(STDERR_FILENO, fmt::format("ebb: {}\n", less));
     }
@@ -392,9 +360,7 @@ int run_program(const RunArguments& arguments) {
     variables.emplace_back("LD_PRELOAD", preload_with(library));
     if (const std::string host = host_library(library); !host.empty()) variables.emplace_back("EBB_HOST", host);
   }
-  Outputs outputs;
-  if (!arguments.summary.empty()) outputs.summary.emplace(arguments.summary, "summary", "--summary");
-  if (!arguments.report.empty()) outputs.report.emplace(arguments.report, "report", "--report");
+  const Outputs outputs(arguments);
   block_signals();
   int signal = 0;
   if (!provide_guide(arguments, variables, signal)) die_by_signal(signal);

@@ -21,6 +21,7 @@ struct RunArguments {
   std::string managed_min;
   std::string summary;
   std::string report;   // a page
+  std::string events;   // the same over time, for Perfetto
   std::string share;    // how processes share the budget
   bool strict = false;  // refuse a process that cannot be managed
   bool quiet = false;

@@ -121,6 +121,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   struct Fault {
     BlockIndex block;
     WaitSubject subject;
+    std::uint64_t begun_ns = 0;
   };
   // Who waits: a launch, or with a ticket of 0 an allocation.
   struct Waiter {

@@ -147,6 +147,7 @@ void ManagedRuntime::settle_faults() {
       continue;
     }
     ledger_.charge(faulting_[i].subject, stalls_.end(now));
+    ledger_.ended(faulting_[i].subject, faulting_[i].begun_ns, now);
     faulting_[i] = faulting_[--faulting_count_];
   }
 }

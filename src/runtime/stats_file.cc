@@ -52,7 +52,11 @@ void StatsFile::update(const Stats& stats) {
 void StatsFile::end_step(std::uint64_t fetched_bytes) {
   const std::uint64_t begun_ns = std::exchange(last_step_ns_, monotonic_ns());
   const std::uint64_t fetched_before = std::exchange(last_fetched_bytes_, fetched_bytes);
-  if (page_ == nullptr || begun_ns == 0) return;
+  if (page_ == nullptr) return;
+  if (begun_ns == 0) {
+    page_->timeline.first_step_ns = last_step_ns_;
+    return;
+  }
   const std::uint64_t step = page_->step_count.load(std::memory_order_relaxed);
   page_->step_seconds[step % StatsPage::kStepsMax] = static_cast<double>(last_step_ns_ - begun_ns) * 1e-9;
   page_->steps_fetched_bytes.fetch_add(fetched_bytes - fetched_before, std::memory_order_relaxed);

@@ -65,7 +65,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     (folder / "train.py").write_text(textwrap.dedent(TRAIN))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_")}
-    options = ["--memory", "96MiB", "--flash", str(folder), "--report", "r.html", "--json"]
+    options = ["--memory", "96MiB", "--flash", str(folder), "--report", "r.html", "--trace-events", "events.json",
+               "--json"]
     run = subprocess.run([EBB, "run", *options, "--", sys.executable, "train.py"], capture_output=True, cwd=folder,
                          env=environment, timeout=600)
     assert run.returncode == 0, run.stderr.decode()
@@ -101,6 +102,25 @@ def test_advice_comes_from_the_planner(trained):
     assert faster["step_seconds"] < as_run["step_seconds"], "it is flash that it waits for"
     assert data["predictions"][-1]["label"] == "Room for everything" and data["predictions"][-1]["read_bytes"] == 0
     assert any("planner's simulation" in text for text in data["advice"])
+
+
+def test_trace_events(trained):
+    """Steps one behind the other, waits that do not overlap in a row, counters in the order of time."""
+    folder, summary, data = trained
+    events = json.loads((folder / "events.json").read_text())["traceEvents"]
+    assert all({"ph", "pid", "name"} <= event.keys() for event in events)
+    steps = [event for event in events if event.get("cat") == "step"]
+    assert [event["dur"] / 1e6 for event in steps] == pytest.approx(summary["step_seconds"])
+    waits = [event for event in events if event.get("cat") == "wait"]
+    longest = sum(event["dur"] for event in waits) / 1e6
+    assert 0.5 * summary["stall_seconds"] < longest < 1.01 * summary["stall_seconds"] + 0.01
+    assert {event["name"] for event in waits} <= {entry["name"] for entry in summary["waits"]["modules"]}
+    assert {event["args"]["operator"] for event in waits} <= {entry["name"] for entry in summary["waits"]["operators"]}
+    for row in (steps, *([event for event in waits if event["tid"] == tid] for tid in {e["tid"] for e in waits})):
+        for before, after in zip(row, row[1:]):
+            assert after["ts"] >= before["ts"] + before["dur"] - 1, "microseconds"
+    memory = [event for event in events if event["ph"] == "C" and event["name"].startswith("memory")]
+    assert [event["args"]["resident"] for event in memory] == data["timeline"]["resident"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser here")

@@ -33,6 +33,13 @@ Json series(const RunTimeline& timeline, Value value) {
   return values;
 }
 
+// What of these kinds lay in memory: never more than all that did, as what large tensors have there is an estimate.
+std::uint64_t kind_bytes(const TimelineSample& sample, std::size_t kind) {
+  std::uint64_t room = sample.resident - std::min(sample.resident, sample.small);
+  for (std::size_t i = 0; i < kind; ++i) room -= std::min(room, sample.kind_resident[i]);
+  return std::min(room, sample.kind_resident[kind]);
+}
+
 // What lay in memory, by kind; what nothing is known of is the rest.
 Json parts_json(const RunTimeline& timeline) {
   constexpr std::array<std::pair<TensorKind, const char*>, 3> kNoted{{{TensorKind::kParameter, "parameters"},
@@ -43,7 +50,7 @@ Json parts_json(const RunTimeline& timeline) {
     const auto at = static_cast<std::size_t>(kind);
     parts.push_back({{"name", name},
                      {"tone", kTensorKindNames[at]},
-                     {"bytes", series(timeline, [at](const TimelineSample& s) { return s.kind_resident[at]; })}});
+                     {"bytes", series(timeline, [at](const TimelineSample& s) { return kind_bytes(s, at); })}});
   }
   const auto rest = [](const TimelineSample& s) {
     std::uint64_t noted = s.small;

@@ -37,6 +37,8 @@ struct TimelineRow {  // of a large tensor that lives long
 struct RunTimeline {
   static constexpr std::size_t kSamplesMax = sizeof(TimelineRow::percent);
   static constexpr std::size_t kRowsMax = 64;
+  std::uint64_t opened_ns;      // on the system's monotonic clock, as the moments of LongWait
+  std::uint64_t first_step_ns;  // when the first of the steps that are counted began; 0: none has
   std::uint64_t every_ns;
   std::atomic<std::uint64_t> samples;
   std::atomic<std::uint64_t> rows;

@@ -28,11 +28,20 @@ struct WaitRows {
   WaitRow rows[size];
 };
 
+struct LongWaitRow {
+  std::uint64_t begin_ns;
+  std::uint64_t ns;
+  std::uint32_t op, module;  // rows
+  std::uint32_t cause, kind;
+};
+
 struct WaitTable {
   WaitRows<1024> operators;
   WaitRows<1024> modules;
   std::uint64_t kind_ns[kTensorKinds];
   std::uint64_t cause_ns[kWaitCauses];
+  static constexpr std::size_t kLongestMax = 512;
+  LongWaitRow longest[kLongestMax];  // in no order; `ns` of 0: none
 };
 
 WaitReport report_of(const WaitTable& table);

@@ -50,6 +50,16 @@ struct WaitEntry {
   }
 };
 
+// One wait, from its beginning to its end; times on the system's monotonic clock.
+struct LongWait {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t ns = 0;
+  std::string op;
+  std::string module;
+  WaitCause cause = WaitCause::kLate;  // of its last part
+  TensorKind kind = TensorKind::kOther;
+};
+
 // Most waited for first. What had no place in a table of fixed size is in an entry "(others)".
 struct WaitReport {
   std::vector<WaitEntry> operators;
@@ -57,6 +67,7 @@ struct WaitReport {
   std::array<std::uint64_t, kTensorKinds> kind_ns{};
   std::array<std::uint64_t, kWaitCauses> cause_ns{};
   std::uint64_t total_ns = 0;
+  std::vector<LongWait> longest;  // in the order in which they began
 };
 
 // What the program's front end knows of a launch that is about to wait.

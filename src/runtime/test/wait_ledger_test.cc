@@ -89,5 +89,25 @@ TEST(MemoryNotes, FindsWhatLiesThere) {
   EXPECT_EQ(notes.find(0, 100), nullptr);
 }
 
+TEST(MemoryNotes, WhatIsToldTwiceCountsOnce) {
+  MemoryNotes notes;
+  static_cast<void>(notes.replace(
+      {{100, 50, 1, TensorKind::kParameter, "first", {}}, {100, 50, 1, TensorKind::kParameter, "tied", {}}}));
+  ASSERT_EQ(notes.all().size(), 1u);
+  EXPECT_EQ(notes.all()[0].name, "first");
+}
+
+TEST_F(Ledger, KeepsTheLongestWaits) {
+  constexpr std::uint64_t kMany = WaitTable::kLongestMax + 100;
+  const std::uint32_t op = (ledger_.name_op(7, "aten::mm"), ledger_.op(7));
+  for (std::uint64_t i = 0; i < kMany; ++i) ledger_.ended({op, 0, {}, WaitCause::kFault}, 1000 * i, 1000 * i + i + 1);
+  const WaitReport report = ledger_.report();
+  ASSERT_EQ(report.longest.size(), WaitTable::kLongestMax);
+  EXPECT_EQ(report.longest.front().ns, 101u);
+  EXPECT_EQ(report.longest.back().ns, kMany);
+  EXPECT_EQ(report.longest.back().op, "aten::mm");
+  EXPECT_EQ(report.longest.back().cause, WaitCause::kFault);
+}
+
 }  // namespace
 }  // namespace ebb

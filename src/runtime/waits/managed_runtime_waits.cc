@@ -56,6 +56,7 @@ void ManagedRuntime::wait_for_frames(Lock& lock, const Core::Range& range) {
 void ManagedRuntime::wait_for(Lock& lock, Waiter& waiter) {
   ledger_.waits(waiter.subject);
   WaitSubject& subject = waiter.subject;
+  const std::uint64_t begun_ns = monotonic_ns();
   BlockIndex block = awaited(waiter);
   for (int report = 0; block.valid() && report < kWaitReportsMax; ++report) {
     const auto until = std::chrono::steady_clock::now() + kWaitReport;
@@ -69,7 +70,9 @@ void ManagedRuntime::wait_for(Lock& lock, Waiter& waiter) {
     }
     if (block.valid()) dump_state("a launch has waited 30 s for its blocks");
   }
-  ledger_.charge(subject, stalls_.end(monotonic_ns()));
+  const std::uint64_t now_ns = monotonic_ns();
+  ledger_.charge(subject, stalls_.end(now_ns));
+  ledger_.ended(subject, begun_ns, now_ns);
 }
 
 BlockIndex ManagedRuntime::awaited(const Waiter& waiter) const {
@@ -130,8 +133,9 @@ void ManagedRuntime::begin_fault(BlockIndex block, BlockState before) {
   const bool comes = before == BlockState::kOnFlash || before == BlockState::kFetching;
   if (comes && needs.absent + needs.arriving == 0) ledger_.fetched(subject, core_.block_bytes(), 0);
   ledger_.waits(subject);
-  faulting_[faulting_count_++] = {block, subject};
-  stalls_.begin(monotonic_ns());
+  const std::uint64_t now_ns = monotonic_ns();
+  faulting_[faulting_count_++] = {block, subject, now_ns};
+  stalls_.begin(now_ns);
 }
 
 void ManagedRuntime::charge_needs(const WaitSubject& subject, Launches::Needs needs) {

@@ -26,9 +26,12 @@ class MemoryNotes {
     std::uint32_t row = kNoRow;  // in the timeline
   };
 
-  // All that is known from now on, in any order. Returns what was, for the caller to free without the lock.
+  // All that is known from now on, in any order; of what is told twice, as tied weights are, what comes first. Returns
+  // what was, for the caller to free without the lock.
   std::vector<Note> replace(std::vector<Note> notes) {
-    std::sort(notes.begin(), notes.end(), [](const Note& a, const Note& b) { return a.offset < b.offset; });
+    std::stable_sort(notes.begin(), notes.end(), [](const Note& a, const Note& b) { return a.offset < b.offset; });
+    const auto same = [](const Note& a, const Note& b) { return a.offset == b.offset; };
+    notes.erase(std::unique(notes.begin(), notes.end(), same), notes.end());
     return std::exchange(notes_, std::move(notes));
   }
   // The last that begins before `end` and ends after `begin`, or null.

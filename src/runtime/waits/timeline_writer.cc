@@ -25,15 +25,21 @@ std::size_t key_of(const MemoryNotes::Note& note) {
 
 // How much of it is in memory.
 std::uint64_t resident_bytes(const Core& core, const MemoryNotes::Note& note) {
+  const std::uint64_t unit = core.block_bytes();
   const BlockRange blocks = core.blocks_of(note.offset, note.bytes);
   const std::uint32_t stride = 1 + blocks.count / kLooksMax;
-  std::uint32_t looked = 0;
-  std::uint32_t there = 0;
+  std::uint64_t looked = 0;
+  std::uint64_t there = 0;
   for (std::uint32_t i = 0; i < blocks.count; i += stride) {
-    ++looked;
-    there += has_frame(core.table()[BlockIndex(blocks.first.value() + i)].state) ? 1 : 0;
+    const BlockIndex block(blocks.first.value() + i);
+    const std::uint64_t begin = std::max(note.offset, block.value() * unit);
+    const std::uint64_t bytes = std::min(note.offset + note.bytes, (block.value() + 1) * unit) - begin;
+    looked += bytes;
+    if (has_frame(core.table()[block].state)) there += bytes;
   }
-  return looked > 0 ? note.bytes * there / looked : 0;
+  if (stride == 1 || looked == 0) return there;
+  return static_cast<std::uint64_t>(static_cast<double>(note.bytes) * static_cast<double>(there) /
+                                    static_cast<double>(looked));
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ std::uint64_t resident_bytes(const Core& core, const MemoryNotes::Note& note) {
 void TimelineWriter::open(RunTimeline* timeline, std::uint64_t now_ns) {
   timeline_ = timeline;
   timeline_->every_ns = kEveryNs;
-  opened_ns_ = now_ns;
+  timeline_->opened_ns = now_ns;
 }
 
 // A note of what has a row already keeps it; then the largest of each kind get those that are left.
@@ -106,7 +112,7 @@ void TimelineWriter::take(std::uint64_t now_ns, const Stats& stats, const Core& 
   const std::uint64_t at = timeline_->samples.load(std::memory_order_relaxed);
   TimelineSample& sample = timeline_->sample[at];
   sample = {};
-  sample.at_ns = now_ns - opened_ns_;
+  sample.at_ns = now_ns - timeline_->opened_ns;
   sample.budget = stats.budget_bytes;
   sample.resident = stats.resident_bytes;
   sample.small = stats.small_bytes;

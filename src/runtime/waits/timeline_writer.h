@@ -30,7 +30,6 @@ class TimelineWriter {
   void note_kinds(TimelineSample& sample, std::uint64_t at, const Core& core, const MemoryNotes& notes);
 
   RunTimeline* timeline_ = nullptr;
-  std::uint64_t opened_ns_ = 0;
   std::uint64_t next_ns_ = 0;
   std::uint32_t rows_ = 0;
   std::array<std::size_t, RunTimeline::kRowsMax> keys_{};  // of rows

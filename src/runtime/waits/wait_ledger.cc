@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 namespace ebb {
@@ -41,6 +42,27 @@ void add_rows(const Rows& rows, std::vector<WaitEntry>& entries) {
   });
 }
 
+std::string name_in(const WaitRow* rows, std::uint32_t row) {
+  const WaitRow& found = rows[std::min<std::uint32_t>(row, decltype(WaitTable::operators)::kMax - 1)];
+  return std::string(found.name, ::strnlen(found.name, sizeof found.name));
+}
+
+void add_longest(const WaitTable& table, std::vector<LongWait>& longest) {
+  for (const LongWaitRow& row : table.longest) {
+    if (row.ns == 0) continue;
+    LongWait wait;
+    wait.begin_ns = row.begin_ns;
+    wait.ns = row.ns;
+    wait.op = name_in(table.operators.rows, row.op);
+    wait.module = name_in(table.modules.rows, row.module);
+    wait.cause = static_cast<WaitCause>(std::min<std::uint32_t>(row.cause, kWaitCauses - 1));
+    wait.kind = static_cast<TensorKind>(std::min<std::uint32_t>(row.kind, kTensorKinds - 1));
+    longest.push_back(std::move(wait));
+  }
+  std::sort(longest.begin(), longest.end(),
+            [](const LongWait& a, const LongWait& b) { return a.begin_ns < b.begin_ns; });
+}
+
 }  // namespace
 
 WaitReport report_of(const WaitTable& table) {
@@ -50,6 +72,7 @@ WaitReport report_of(const WaitTable& table) {
   std::copy_n(table.kind_ns, kTensorKinds, report.kind_ns.begin());
   std::copy_n(table.cause_ns, kWaitCauses, report.cause_ns.begin());
   for (const std::uint64_t ns : report.cause_ns) report.total_ns += ns;
+  add_longest(table, report.longest);
   return report;
 }
 
@@ -120,6 +143,19 @@ void WaitLedger::fetched(const WaitSubject& subject, std::uint64_t bytes, std::u
   };
   add(table_->operators.rows[subject.op]);
   if (subject.module != kNobody) add(table_->modules.rows[subject.module]);
+}
+
+void WaitLedger::ended(const WaitSubject& subject, std::uint64_t begin_ns, std::uint64_t end_ns) {
+  if (table_ == nullptr || end_ns - begin_ns <= table_->longest[shortest_].ns) return;
+  table_->longest[shortest_] = {begin_ns,
+                                end_ns - begin_ns,
+                                subject.op,
+                                subject.module,
+                                static_cast<std::uint32_t>(subject.cause),
+                                static_cast<std::uint32_t>(subject.kind)};
+  const auto shorter = [](const LongWaitRow& a, const LongWaitRow& b) { return a.ns < b.ns; };
+  const auto* const shortest = std::min_element(std::begin(table_->longest), std::end(table_->longest), shorter);
+  shortest_ = static_cast<std::size_t>(shortest - std::begin(table_->longest));
 }
 
 WaitReport WaitLedger::report() const { return table_ != nullptr ? report_of(*table_) : WaitReport{}; }

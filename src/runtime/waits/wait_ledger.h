@@ -38,6 +38,8 @@ class WaitLedger {
   // `ahead`: of the bytes, those that were there before they were asked for. To the account of a module only where it
   // is known, and it is asked for only where something is waited for.
   void fetched(const WaitSubject& subject, std::uint64_t bytes, std::uint64_t ahead);
+  // One wait is over: it is kept, if it is among the longest.
+  void ended(const WaitSubject& subject, std::uint64_t begin_ns, std::uint64_t end_ns);
   WaitReport report() const;
 
  private:
@@ -47,6 +49,7 @@ class WaitLedger {
   static std::uint32_t row(Rows& rows, Slots& slots, std::uint64_t key, std::string_view name);
 
   WaitTable* table_ = nullptr;
+  std::size_t shortest_ = 0;  // of the longest
   Slots op_slots_{};
   Slots module_slots_{};
 };
