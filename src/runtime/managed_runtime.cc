@@ -234,7 +234,9 @@ std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Core::R
   }
   pump();
   after_change();
-  const bool waits = wait_for_launch(lock, op, ticket, ranges);
+  const Launches::Needs needs = core_.launches().take_needs();
+  const bool waits = core_.launches().waits(ticket, ranges);
+  if (waits || needs.any()) wait_for_launch(lock, op, ticket, ranges, needs);
   // Time that was waited is none that the launch runs. Where nothing was to be done the clock need not be asked again.
   const std::uint64_t ready_ns = waits || !core_.engine().idle() ? monotonic_ns() : now_ns;
   launch_clock_.begin(ready_ns, stalls_.total_ns(ready_ns));

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import time
 import weakref
 
 import torch
@@ -22,6 +23,7 @@ _roots: list[tuple[weakref.ref, dict[int, str]]] = []  # models that have been s
 _optimizers: list[weakref.ref] = []
 _steps = 0
 _described = -1  # in which step the tensors of optimizers were told
+_rest_until = 0.0  # telling them takes at most a hundredth of the time
 
 
 def start() -> None:
@@ -75,14 +77,16 @@ def _names_in_largest(module) -> dict[int, str] | None:
 
 def _note_optimizer(optimizer) -> None:
     """Once in a step: gradients are there only now, and the state since the first."""
-    global _described
-    if _described == _steps:
+    global _described, _rest_until
+    started = time.perf_counter()
+    if _described == _steps or started < _rest_until:
         return
     _described = _steps
     if all(known() is not optimizer for known in _optimizers):
         _optimizers[:] = [known for known in _optimizers if known() is not None]
         _optimizers.append(weakref.ref(optimizer))
     _describe()
+    _rest_until = started + 100 * (time.perf_counter() - started)
 
 
 def _describe() -> None:

@@ -18,12 +18,11 @@ bool contains(BlockRange blocks, BlockIndex block) { return block >= blocks.firs
 
 }  // namespace
 
-// Until what a launch needs to start is there; whether it had to wait at all.
-bool ManagedRuntime::wait_for_launch(Lock& lock, std::uint64_t op, std::uint64_t ticket,
-                                     std::span<const Core::Range> ranges) {
-  const Launches::Needs needs = core_.launches().take_needs();
+// Until what a launch needs to start is there. A launch that finds all it needs, and nothing that was fetched for it,
+// does not come here.
+void ManagedRuntime::wait_for_launch(Lock& lock, std::uint64_t op, std::uint64_t ticket,
+                                     std::span<const Core::Range> ranges, Launches::Needs needs) {
   const bool waits = core_.launches().waits(ticket, ranges);
-  if (!waits && !needs.any()) return false;
   Waiter waiter;
   waiter.ticket = ticket;
   waiter.ranges = ranges;
@@ -37,7 +36,6 @@ bool ManagedRuntime::wait_for_launch(Lock& lock, std::uint64_t op, std::uint64_t
   }
   charge_needs(waiter.subject, needs);
   if (waits) wait_for(lock, waiter);
-  return waits;
 }
 
 void ManagedRuntime::wait_for_frames(Lock& lock, const Core::Range& range) {
