@@ -18,6 +18,7 @@
 #include "fuzz/fuzz_command.h"
 #include "plan/plan_command.h"
 #include "plan/whatif_command.h"
+#include "reference/reference_command.h"
 #include "run/run_command.h"
 #include "sim/sim_command.h"
 #include "trace/trace_command.h"
@@ -37,6 +38,8 @@ struct CommandLine {
   CalibrateArguments calibrate;
   SimArguments sim;
   FuzzArguments fuzz;
+  CompletionArguments completion;
+  ManArguments man;
 };
 
 // Shows in the first line of the help where the program goes.
@@ -101,7 +104,7 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command
       ->add_option("--share", run.share,
                    "How its processes share the budget: stalls (to who waits most) or equal [stalls]")
-      ->type_name("HOW")
+      ->type_name("stalls|equal")
       ->envname("EBB_SHARE");
   command->add_flag("--strict", run.strict, "End a process that uses memory and cannot be managed");
   command->add_option("--summary", run.summary, "Write the summary to this file, as JSON")->type_name("FILE");
@@ -175,7 +178,7 @@ CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
       ->type_name("NAME,...");
   command->add_option("--block", sim.block, "Unit of residency, a power of two [2MiB]")->type_name("SIZE");
   command->add_option("--timing", sim.timing, "strict, or artifact: as in the simulator published with G10 [strict]")
-      ->type_name("NAME");
+      ->type_name("strict|artifact");
   command->add_option("--vary", sim.vary, "Vary kernel times by up to this part, after the first iteration [0]")
       ->type_name("SHARE");
   command->add_option("--seed", sim.seed, "Of that variation [1]")->type_name("N");
@@ -212,6 +215,25 @@ CLI::App* add_fuzz(CLI::App& app, FuzzArguments& fuzz) {
       ->type_name("PATH");
   command->add_flag("--json", fuzz.json, "Print one JSON object instead of text");
   command->footer("Exit code: 1 if something failed, with the line that has it again; Ctrl-C ends with a summary.");
+  return command;
+}
+
+CLI::App* add_completion(CLI::App& app, CompletionArguments& completion) {
+  CLI::App* command = app.add_subcommand("completion", "Print a shell's completion of this command line");
+  command->add_option("SHELL", completion.shell, "Which one")->required()->type_name("bash|zsh|fish");
+  command->footer("Example: source <(ebb completion bash)");
+  return command;
+}
+
+CLI::App* add_man(CLI::App& app, ManArguments& man) {
+  CLI::App* command = app.add_subcommand("man", "Print a manual page, as man reads it");
+  std::string names;
+  for (const CLI::App* other : app.get_subcommands([](const CLI::App* /*any*/) { return true; })) {
+    names += (names.empty() ? "" : "|") + other->get_name();
+  }
+  command->add_option("COMMAND", man.command, "Of which command [of ebb itself]")->type_name(names);
+  command->add_option("--to", man.directory, "Instead: write all pages into this directory")->type_name("DIR");
+  command->footer("Example: ebb man run | man -l -");
   return command;
 }
 
@@ -274,6 +296,8 @@ int dispatch(std::vector<std::string> arguments) {
   CLI::App* calibrate = add_calibrate(app, line.calibrate);
   CLI::App* sim = add_sim(app, line.sim);
   CLI::App* fuzzer = add_fuzz(app, line.fuzz);
+  CLI::App* completion = add_completion(app, line.completion);
+  CLI::App* man = add_man(app, line.man);
 
   std::vector<std::string> tail;
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
@@ -305,6 +329,8 @@ int dispatch(std::vector<std::string> arguments) {
   if (calibrate->parsed()) return calibrate_machine(line.calibrate);
   if (sim->parsed()) return simulate_trace(line.sim);
   if (fuzzer->parsed()) return fuzz(line.fuzz);
+  if (completion->parsed()) return print_completion(app, line.completion);
+  if (man->parsed()) return print_man_page(app, line.man);
   take_command(*run, std::move(tail), marked, line.run);
   return run_program(line.run);
 }

@@ -20,6 +20,7 @@ endif()
 if(SKBUILD OR EBB_SANITIZE)
   return()
 endif()
+include(EbbReference)
 
 # One archive of all parts. Static, because the interface is C++ without a promise about its binary form: a program is
 # built again with a new Ebbtide anyway, and needs nothing of it at run time.

@@ -171,6 +171,9 @@ def test_a_prefix_for_programs_in_cpp(machine, flash):
 
     installed = {str(path.relative_to(prefix / "include")) for path in prefix.glob("include/**/*") if path.is_file()}
     assert installed == public
+    for file in ("bash-completion/completions/ebb", "zsh/site-functions/_ebb", "fish/vendor_completions.d/ebb.fish",
+                 "man/man1/ebb.1", "man/man1/ebb-run.1"):
+        assert (prefix / "share" / file).stat().st_size > 0, file
     includes = "".join(f'#include "{header}"\n' for header in sorted(public))
     (machine.path / "elsewhere/all.cc").write_text(includes)
     machine.run("c++", "-std=c++20", "-fsyntax-only", "-I", prefix / "include", "all.cc")
