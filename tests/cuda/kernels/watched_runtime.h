@@ -26,6 +26,7 @@ class WatchedRuntime final : public DeviceRuntime {
   std::size_t release(std::span<std::byte> memory) override { return runtime_->release(memory); }
   std::size_t discard(std::span<std::byte> memory) override { return runtime_->discard(memory); }
   bool manages(const void* data) const noexcept override { return runtime_->manages(data); }
+  std::size_t block_bytes() const noexcept override { return runtime_->block_bytes(); }
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override {
     return runtime_->announce(op, accesses);
   }
