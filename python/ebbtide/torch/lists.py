@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import pkgutil
+import threading
 
 import torch
 
@@ -52,19 +53,28 @@ def _compile_as_before(rules) -> None:
 def _replace_in(module) -> None:
     for name in dir(module):
         if name.startswith(("_multi_tensor_", "_fused_")):
-            _replace(module, name, _is_tensors)
+            _replace(module, name, _is_tensors, _as_optimizer)
 
 
-def _replace(module, name: str, is_cut, smaller=lambda function: function) -> None:
+def _replace(module, name: str, is_cut, with_part=lambda function: function) -> None:
     function = getattr(module, name)
     if callable(function) and not hasattr(function, "ebbtide_parts"):
-        setattr(module, name, _in_parts(smaller(function), is_cut))
+        setattr(module, name, _in_parts(with_part(function), is_cut))
 
 
 class _Parts:
     """How many bytes a part may have, by type of device."""
 
     of: dict[str, int] = {}
+
+
+class _Within(threading.local):
+    """A part of an optimizer's lists: nothing that it calls need be looked at again."""
+
+    optimizer = False
+
+
+_within = _Within()
 
 
 def _is_tensors(value, count: int | None = None) -> bool:
@@ -97,13 +107,25 @@ def _ends(lists) -> list[int]:
     return [*ends, count]
 
 
+def _as_optimizer(function):
+    """The same function, by which _within knows that it runs."""
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        _within.optimizer = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _within.optimizer = False
+
+    return run
+
+
 def _in_slices(function):
     """The same function on lists of one tensor each, a slice of those after the other where they are large."""
 
     @functools.wraps(function)
     def run(*args, **kwargs):
-        if torch.compiler.is_compiling():
-            return function(*args, **kwargs)
         tensors = [value[0] for value in args if _is_tensors(value, 1) and value[0] is not None]
         count = max((tensor.numel() for tensor in tensors), default=0)
         large = [tensor for tensor in tensors if tensor.numel() == count]
@@ -125,18 +147,21 @@ def _in_slices(function):
 
 
 def _is_plain(tensor) -> bool:
-    """Whether a slice of it is a view, and has the bits that it has in the whole. In half precision
-    fused SGD rounds otherwise in the last elements of each thread's part, and where those lie depends on addresses."""
+    """Whether a slice of it is a view, and has the bits that it has in the whole. In half precision fused SGD rounds
+    otherwise in the last elements of each thread's part, and where those lie depends on addresses."""
     rounds_alike = tensor.device.type != "cpu" or tensor.element_size() >= 4
     return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.is_contiguous() and rounds_alike
 
 
 def _in_parts(function, is_cut):
     """The same function; `is_cut(argument, count)` tells which arguments it takes a part of."""
+    original = getattr(function, "__wrapped__", function)  # not one of ours in between
 
     @functools.wraps(function)
     def run(*args, **kwargs):
         if torch.compiler.is_compiling():  # what it becomes are kernels of their own (compiled.py)
+            return original(*args, **kwargs)
+        if _within.optimizer:
             return function(*args, **kwargs)
         lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
         ends = _ends(lists) if lists else []
@@ -156,6 +181,6 @@ def _in_parts(function, is_cut):
             begin = end
         return results or None
 
-    run.__wrapped__ = getattr(function, "__wrapped__", function)  # not one of ours in between
+    run.__wrapped__ = original
     run.ebbtide_parts = True
     return run
