@@ -9,6 +9,7 @@ Parts are ordinary launches: recorded, planned, timed. They are the same in each
 from __future__ import annotations
 
 import functools
+import importlib
 import pkgutil
 import threading
 
@@ -31,7 +32,8 @@ def split(device_type: str, bytes_max: int) -> None:
         elif name.startswith("_foreach_"):
             _replace(torch, name, _is_cut)
     for module in pkgutil.iter_modules(torch.optim.__path__):
-        _replace_in(getattr(torch.optim, module.name, None))
+        # No attribute of torch.optim, which deletes those.
+        _replace_in(importlib.import_module(f"torch.optim.{module.name}"))
     imports.when_imported("torch._dynamo.trace_rules", _compile_as_before)
 
 
@@ -91,20 +93,20 @@ def _is_cut(value, count: int) -> bool:
 
 
 def _ends(lists) -> list[int]:
-    """Where to cut lists that belong together."""
-    ends, together, count = [], dict.fromkeys(_Parts.of, 0), len(lists[0])
-    lists = [tensors for tensors in lists if len(tensors) == count]
-    for i in range(count):
-        here = dict.fromkeys(together, 0)
-        for tensors in lists:
-            if tensors[i] is not None and tensors[i].device.type in here:
-                here[tensors[i].device.type] += tensors[i].nbytes
-        if any(0 < together[each] and together[each] + here[each] > _Parts.of[each] for each in here):
+    """Where to cut lists that belong together: by the sizes in the first, and how many lists are like it. Each step of
+    an optimizer asks this of all parameters, so it looks at each of them once."""
+    shape = lists[0][0].shape
+    alike = sum(len(tensors) == len(lists[0]) and tensors[0] is not None and tensors[0].shape == shape
+                for tensors in lists)
+    ends, together = [], 0
+    for i, tensor in enumerate(lists[0]):
+        most = 0 if tensor is None else _Parts.of.get(tensor.device.type, 0)
+        here = alike * tensor.nbytes if most > 0 else 0
+        if 0 < together and together + here > most > 0:
             ends.append(i)
-            together = dict.fromkeys(together, 0)
-        for each in here:
-            together[each] += here[each]
-    return [*ends, count]
+            together = 0
+        together += here
+    return [*ends, len(lists[0])]
 
 
 def _as_optimizer(function):
@@ -164,7 +166,7 @@ def _in_parts(function, is_cut):
         if _within.optimizer:
             return function(*args, **kwargs)
         lists = [value for value in (*args, *kwargs.values()) if _is_tensors(value)]
-        ends = _ends(lists) if lists else []
+        ends = _ends(lists) if lists and lists[0][0] is not None else []
         if len(ends) < 2:
             return function(*args, **kwargs)
         count, begin, results = ends[-1], 0, []

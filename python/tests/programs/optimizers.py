@@ -101,10 +101,10 @@ def compiled():
     return [hash_tensors(params), said]
 
 
-def large_state():
-    """A fused optimizer over twelve matrices, 48 MiB with what belongs to them: what flash is read, in steps."""
+def large_state(kind):
+    """An optimizer on lists over twelve matrices, 48 MiB with what belongs to them: what flash is read, in steps."""
     params = [torch.nn.Parameter(torch.randn(512, 512, generator=torch.Generator().manual_seed(i))) for i in range(12)]
-    optimizer = torch.optim.AdamW(params, fused=True)
+    optimizer = torch.optim.AdamW(params, **{kind: True})
     for turn in range(8):
         for parameter in params:
             parameter.grad = torch.full_like(parameter, turn + 1.0)

@@ -39,9 +39,15 @@ def test_compiled(flash):
 
 
 def test_a_fused_step_reads_its_state_once(flash):
-    stats = compare(flash, "large_state")
+    stats = compare(flash, "large_state", kind="fused")
     # 48 MiB of parameters, gradients and state in 8 MiB, eight times; what is read beyond that was sent away too early.
     assert stats["fetched_bytes"] < 8 * 48 * runner.MIB
+
+
+def test_a_foreach_step_passes_its_state_once(flash):
+    """Part by part through all of the optimizer's operators, not each operator over everything."""
+    stats = compare(flash, "large_state", kind="foreach")
+    assert stats["fetched_bytes"] < 1.25 * 8 * 48 * runner.MIB  # 942 MiB where operators alone are cut
 
 
 def test_parts_are_cut_where_bytes_say(monkeypatch):
