@@ -100,7 +100,7 @@ def main():
             optimizer.step()
         bits = struct.pack(">f", loss.item()).hex()  # waits for the forward pass alone
         if cuda:
-            torch.cuda.synchronize()
+            torch.cuda.current_stream().synchronize()  # the program's kernels, not who copies behind them
         print(json.dumps({"step": step, "bits": bits, "seconds": time.perf_counter() - started}), flush=True)
     print(json.dumps({"peak_bytes": torch.cuda.max_memory_allocated() if cuda else 0}), flush=True)
 

@@ -23,7 +23,7 @@ struct Options {
   // foresight: window, and from the second iteration on fetch ahead and evict by the recorded future.
   std::string policy = "foresight";
   // The unit of residency; a power of two from 4 KiB. 0: 2 MiB, which is one huge page; on a GPU, where each change of
-  // a mapping costs as much as copying some MiB, up to 32 MiB, a 512th of its memory at most.
+  // a mapping costs as much as copying some MiB, up to 128 MiB, a 128th of its memory at most.
   std::uint64_t block_bytes = 0;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
   std::uint64_t managed_bytes_min = 64 * kKiB;

@@ -2,12 +2,14 @@
 #include "alloc/frame_pool.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
 namespace ebb {
 
-FramePool::FramePool(BackingMemory& memory, std::uint32_t frames_max) : memory_(memory), limit_(frames_max) {
+FramePool::FramePool(BackingMemory& memory, std::uint32_t frames_max, bool oldest_first)
+    : memory_(memory), oldest_first_(oldest_first), limit_(frames_max) {
   free_.reserve(frames_max);
   absent_.reserve(frames_max);
   for (std::uint32_t i = frames_max; i > 0; --i) absent_.push_back(FrameIndex(i - 1));
@@ -24,8 +26,9 @@ void FramePool::set_limit(std::uint32_t limit) {
 
 FrameIndex FramePool::take_free() {
   if (free_.empty()) return FrameIndex::none();
-  const FrameIndex frame = free_.back();
-  free_.pop_back();
+  const auto taken = oldest_first_ ? free_.begin() : std::prev(free_.end());
+  const FrameIndex frame = *taken;
+  free_.erase(taken);
   return frame;
 }
 

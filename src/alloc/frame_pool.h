@@ -21,7 +21,9 @@ class FramePool {
  public:
   static constexpr std::uint32_t kFramesMin = 8;  // fewer cannot hold what one instruction may touch
 
-  FramePool(BackingMemory& memory, std::uint32_t frames_max);
+  // oldest_first: the frame that has been free for longest is the first to be used again, because a device may still be
+  // at work on those freed since; otherwise the one freed last, which is warm, so that others are never touched.
+  FramePool(BackingMemory& memory, std::uint32_t frames_max, bool oldest_first = false);
 
   std::uint32_t limit() const { return limit_; }
   std::uint32_t created() const { return created_; }
@@ -34,7 +36,7 @@ class FramePool {
 
   // At most frames_max, at least 1; destroys free frames above it.
   void set_limit(std::uint32_t limit);
-  // A free frame, or a new one if there is room; none otherwise. The most recently freed is the first to be reused.
+  // A free frame, or a new one if there is room; none otherwise.
   FrameIndex take();
   // The same, from the free ones only.
   FrameIndex take_free();
@@ -58,7 +60,8 @@ class FramePool {
   void destroy(FrameIndex frame);
 
   BackingMemory& memory_;
-  std::vector<FrameIndex> free_;
+  const bool oldest_first_;
+  std::vector<FrameIndex> free_;    // in the order in which they were freed
   std::vector<FrameIndex> absent_;  // indices without memory
   std::uint32_t limit_;
   std::uint32_t created_ = 0;

@@ -32,7 +32,7 @@ CoreState::CoreState(const CoreConfig& given, BackingMemory& memory, std::unique
     : config(given),
       policy(std::move(of_program)),
       table(config.blocks, config.frames(), config.host_extents),
-      frames(memory, config.frames()),
+      frames(memory, config.frames(), !config.faults),
       extents(config.extents, config.host_extents),
       engine(table, frames, extents, memory, policy, limits_of(config, policy, config.budget_bytes)),
       small_heap(config.small_heap()),

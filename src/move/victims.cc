@@ -14,6 +14,7 @@ constexpr std::uint32_t kKeepMin = 4;
 // launch it is the other way round: the beginning has been used.
 bool higher(const Victims::Candidate& left, const Victims::Candidate& right) {
   if (left.worth != right.worth) return left.worth > right.worth;
+  if (left.dead_since != right.dead_since) return left.dead_since > right.dead_since;
   return left.worth >= Victims::kPinned ? left.block > right.block : left.block < right.block;
 }
 
@@ -31,8 +32,14 @@ std::uint64_t Victims::worth(BlockIndex index) const {
   return std::min(1 + policy_.keep(index, block), kPinned - 1);
 }
 
-bool Victims::current(const Candidate& candidate) const {
-  return table_[candidate.block].state == BlockState::kResident && worth(candidate.block) == candidate.worth;
+Victims::Candidate Victims::candidate(BlockIndex index) const {
+  return {worth(index), index, table_[index].live == 0 ? table_[index].last_use : 0};
+}
+
+bool Victims::current(const Candidate& known) const {
+  if (table_[known.block].state != BlockState::kResident) return false;
+  const Candidate now = candidate(known.block);
+  return now.worth == known.worth && now.dead_since == known.dead_since;
 }
 
 void Victims::scan() {
@@ -40,8 +47,8 @@ void Victims::scan() {
   for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
     const BlockIndex index = table_.block_of(FrameIndex(i));
     if (!index.valid() || table_[index].state != BlockState::kResident) continue;
-    const Candidate candidate{worth(index), index};
-    if (!skipped_.block.valid() || higher(candidate, skipped_)) candidates_.push_back(candidate);
+    const Candidate found = candidate(index);
+    if (!skipped_.block.valid() || higher(found, skipped_)) candidates_.push_back(found);
   }
   skipped_ = {};
   pins_changed_ = false;

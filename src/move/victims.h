@@ -1,9 +1,10 @@
 // Victims: which resident block is worth least. A scan over all frames ranks them and keeps the lowest few, so that a
 // scan is paid once for many evictions; a candidate is checked again when it is taken, because it may have been used.
 //
-// Order: blocks whose content is dead, then by Policy::keep(), then, by age, blocks that a running launch uses and
-// those that the program has just faulted for: a policy to which such a block is worthless must not send it away before
-// the access that waited for it has been made.
+// Order: blocks whose content is dead, those first that were used longest ago: an address that has just been freed is
+// the next to be allocated, and a device may still be at work on what lies there. Then by Policy::keep(); then, by age,
+// blocks that a running launch uses and those that the program has just faulted for: a policy to which such a block is
+// worthless must not send it away before the access that waited for it has been made.
 // Owned by the engine; never allocates after construction.
 #pragma once
 
@@ -28,6 +29,7 @@ class Victims {
   struct Candidate {
     std::uint64_t worth = 0;
     BlockIndex block;
+    std::uint64_t dead_since = 0;  // of dead content: its last use
   };
 
   // counted: pins are what Block::pins counts, rather than what has been used lately.
@@ -73,7 +75,8 @@ class Victims {
  private:
   bool faulted(BlockIndex block) const { return std::find(faulted_.begin(), faulted_.end(), block) != faulted_.end(); }
   void scan();
-  bool current(const Candidate& candidate) const;
+  Candidate candidate(BlockIndex index) const;
+  bool current(const Candidate& known) const;
 
   const PageTable& table_;
   const Policy& policy_;

@@ -5,7 +5,8 @@
 // the device: nobody reads or writes them from here. A failure that no further call survives is kIoError, and failure()
 // says what happened; from then on every call fails so, and nothing is to be waited for.
 //
-// Threads: any, one at a time. Destroying a device frees everything; its owner has waited for its streams.
+// Threads: any, one at a time; but map(), permit() and unmap() also while another calls something else, or the same for
+// other blocks. Destroying a device frees everything; its owner has waited for its streams.
 #pragma once
 
 #include <cstddef>

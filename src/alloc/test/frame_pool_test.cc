@@ -42,6 +42,17 @@ TEST_F(FramePoolTest, ReusesTheMostRecentlyFreed) {
   EXPECT_FALSE(pool_.take_free().valid());
 }
 
+TEST_F(FramePoolTest, OrTheOneThatHasBeenFreeForLongest) {
+  FramePool pool(memory_, 8, true);
+  const FrameIndex first = pool.take();
+  const FrameIndex second = pool.take();
+  pool.put(second);
+  pool.put(first);
+  EXPECT_EQ(pool.take(), second);
+  EXPECT_EQ(pool.take_free(), first);
+  EXPECT_FALSE(pool.take_free().valid());
+}
+
 TEST_F(FramePoolTest, AFrameMadeAheadCountsAtOnceAndIsTheLastToBeUsed) {
   const FrameIndex used = pool_.take();
   const FrameIndex ahead = pool_.begin_ahead();

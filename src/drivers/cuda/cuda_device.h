@@ -3,14 +3,15 @@
 // (Mappings of one allocation agree with each other from one operation of a stream to the next, not within a kernel:
 // CUDA C++ Programming Guide, Virtual Memory Management, virtual aliasing support.)
 //
-// Owned by a runtime, which calls it from one thread at a time. Every call makes the device's primary context current
-// for its duration, and puts back what was current before: PyTorch uses the same context. A process that forks must not
-// use it in the child.
-// Invariants: a frame that exists is mapped at its home; blocks_[b] is set exactly while block b is mapped; of a lost
-// GPU nothing is asked any more: work that still runs would be disturbed.
+// Owned by a runtime, which calls it as a GpuDevice may be called. Every call makes the device's primary context
+// current for its duration, and puts back what was current before: PyTorch uses the same context. A process that forks
+// must not use it in the child. Invariants: a frame that exists is mapped at its home; blocks_[b] is set exactly while
+// block b is mapped; of a lost GPU nothing is asked any more: work that still runs would be disturbed.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,7 @@ class CudaDevice final : public GpuDevice {
   Status wait(Stream stream, Event event) override;
   Status query(Event event) override;
   Status elapsed(Event from, Event to, std::uint64_t& ns) override;
-  const std::string& failure() const override { return failure_; }
+  const std::string& failure() const override;
   std::string description() const override;
 
  private:
@@ -74,11 +75,13 @@ class CudaDevice final : public GpuDevice {
   Status make_event(Event& event, unsigned flags);
   Status status_of(cuda::Result error, const char* what);
   void lose(const char* what, cuda::Result error);
-  bool lost() const { return !failure_.empty(); }
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
 
   Config config_;
   cuda::Gpu gpu_;
-  std::string failure_;
+  std::mutex losing_;
+  std::string failure_;  // written once, before lost_ is set
+  std::atomic<bool> lost_{false};
   cuda::AllocationProperties properties_{};
   cuda::Pointer space_ = 0;
   cuda::Pointer homes_ = 0;
@@ -89,7 +92,7 @@ class CudaDevice final : public GpuDevice {
   std::unique_ptr<cuda::ChangeKernels> changes_;  // null: nothing tells what has changed,
   std::string why_not_;                           // because of this, or because nobody wants to know
   std::vector<cuda::Handle> frames_;              // 0: none
-  std::vector<bool> blocks_;
+  std::vector<char> blocks_;                      // no bits: two threads may set neighbours
 };
 
 }  // namespace ebb

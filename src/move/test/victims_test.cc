@@ -44,6 +44,18 @@ TEST_F(VictimsTest, DeadThenOldThenPinned) {
   EXPECT_EQ(take(), 999u);
 }
 
+TEST_F(VictimsTest, OfTheDeadThoseUsedLongestAgoLeaveFirst) {
+  reside(0, 7, 0);
+  reside(1, 9, 0);
+  reside(2, 5, 0);
+  reside(3, 8, 0);
+  EXPECT_EQ(take(), 2u);
+  table_[BlockIndex(0)].last_use = 10;  // it has lived again in the meantime
+  EXPECT_EQ(take(), 3u);
+  EXPECT_EQ(take(), 1u);
+  EXPECT_EQ(take(), 0u);
+}
+
 TEST_F(VictimsTest, OfATensorTheEndLeavesFirst) {
   for (std::uint32_t i = 0; i < 8; ++i) reside(i, 7);
   EXPECT_EQ(take(), 7u);

@@ -22,6 +22,9 @@ class Timed {
   std::uint64_t start_;
 };
 
+// So many of each kind at once: a launch may have to wait for all of them.
+constexpr std::size_t kChangesMax = 8;
+
 // Calls `each` for every run of neighbours; stops at the first that fails.
 template <typename Each>
 Status for_each_run(std::vector<BlockIndex>& blocks, Each each) {
@@ -56,40 +59,27 @@ void FrameMap::attach(FrameIndex frame, BlockIndex block) {
   renew(frame);
   Place& place = places_[block.value()];
   place.wanted = frame;
-  if (place.mapped != frame && !strict_) arriving_.push_back(block);
+  if ((place.mapped != frame || place.changing) && !strict_) arriving_.push_back(block);
 }
 
 Status FrameMap::detach(BlockIndex block, FrameIndex frame) {
   Place& place = places_[block.value()];
   EBB_CHECK_EQ(place.wanted, frame);
   place.wanted = FrameIndex::none();
+  let_leave(block);
+  return Status::kOk;
+}
+
+// What is mapped there may go when all that uses it now is over.
+void FrameMap::let_leave(BlockIndex block) {
+  Place& place = places_[block.value()];
   ++place.departures;
   if (place.mapped.valid()) leaving_.push_back({block, place.mapped, place.departures, everything(place.mapped)});
-  return Status::kOk;
 }
 
 bool FrameMap::stands(const Departure& departure) const {
   const Place& place = places_[departure.block.value()];
   return place.mapped == departure.frame && place.wanted != departure.frame && place.departures == departure.number;
-}
-
-// What is not over yet is looked at again the next time.
-Status FrameMap::let_leave(const Departure* must_leave) {
-  if (must_leave != nullptr) {
-    if (const Status status = timelines_.wait_here(must_leave->until); status != Status::kOk) return status;
-  }
-  const auto over = [&](const Departure& departure) { return !stands(departure); };
-  std::erase_if(leaving_, over);
-  if (leaving_.empty()) return Status::kOk;
-  timelines_.poll();
-  batch_.clear();
-  for (const Departure& departure : leaving_) {
-    if (timelines_.known_done(departure.until)) batch_.push_back(departure.block);
-  }
-  if (batch_.empty()) return Status::kOk;
-  const Status status = unmap_all(batch_);
-  std::erase_if(leaving_, over);
-  return status;
 }
 
 Status FrameMap::unmap_all(std::vector<BlockIndex>& blocks) {
@@ -126,53 +116,121 @@ Status FrameMap::map_all(std::vector<BlockIndex>& blocks) {
 // Takes away what is mapped at a block in place of what is wanted there.
 Status FrameMap::clear(BlockIndex block) {
   const auto found = std::find_if(leaving_.begin(), leaving_.end(), [&](const Departure& departure) {
-    return departure.block == block && places_[block.value()].mapped == departure.frame &&
-           places_[block.value()].departures == departure.number;
+    return departure.block == block && stands(departure);
   });
   EBB_CHECK(found != leaving_.end());
-  const Departure departure = *found;
-  return let_leave(&departure);
+  if (const Status status = timelines_.wait_here(found->until); status != Status::kOk) return status;
+  leaving_.erase(found);
+  std::vector<BlockIndex> blocks{block};
+  return unmap_all(blocks);
 }
 
 Status FrameMap::apply(std::span<const BlockIndex> needed) {
-  if (const Status status = let_leave(nullptr); status != Status::kOk) return status;
   std::vector<BlockIndex> wanted;
   for (const BlockIndex block : needed) {
-    Place& place = places_[block.value()];
+    const Place& place = places_[block.value()];
     EBB_CHECK(place.wanted.valid());
-    if (place.mapped == place.wanted) continue;
-    if (place.mapped.valid()) {
-      if (const Status status = clear(block); status != Status::kOk) return status;
-      if (place.mapped.valid()) return Status::kIoError;
-    }
-    wanted.push_back(block);
+    if (place.changing) return Status::kBusy;
+    if (place.mapped != place.wanted) wanted.push_back(block);
   }
-  if (const Status status = map_all(wanted); status != Status::kOk) return status;
-  wanted.clear();
+  for (const BlockIndex block : wanted) {
+    if (!places_[block.value()].mapped.valid()) continue;
+    if (const Status status = clear(block); status != Status::kOk) return status;
+  }
+  return map_all(wanted);
+}
+
+void FrameMap::begin_changes(Changes& changes) {
+  changes = {};
+  const auto begin = [&](std::vector<Change>& kind, BlockIndex block, FrameIndex frame) {
+    places_[block.value()].changing = true;
+    frames_[frame.value()].changing = true;
+    kind.push_back({block, frame, frame == places_[block.value()].mapped});
+  };
   std::erase_if(arriving_, [&](BlockIndex block) {
     const Place& place = places_[block.value()];
+    if (place.changing) return false;
     if (!place.wanted.valid() || place.mapped == place.wanted) return true;
-    if (place.mapped.valid()) return false;
-    wanted.push_back(block);
+    if (place.mapped.valid() || changes.arrivals.size() == kChangesMax) return false;
+    begin(changes.arrivals, block, place.wanted);
     return true;
   });
-  return map_all(wanted);
+  if (!changes.arrivals.empty()) return;  // somebody is about to need those
+  std::erase_if(leaving_, [&](const Departure& departure) { return !stands(departure); });
+  if (leaving_.empty()) return;
+  timelines_.poll();
+  std::erase_if(leaving_, [&](const Departure& departure) {
+    if (changes.departures.size() == kChangesMax || !timelines_.known_done(departure.until)) return false;
+    begin(changes.departures, departure.block, departure.frame);
+    return true;
+  });
+}
+
+// What fails is left to whoever needs it, who tries again and can say what is wrong.
+void FrameMap::make(Changes& changes) const {
+  for (Change& arrival : changes.arrivals) {
+    const BlockRange block{arrival.block, 1};
+    arrival.mapped = device_.map(arrival.frame, arrival.block) == Status::kOk;
+    // What may not be used is as good as not mapped.
+    if (arrival.mapped && device_.permit(block) != Status::kOk) arrival.mapped = device_.unmap(block) != Status::kOk;
+  }
+  for (Change& departure : changes.departures) {
+    departure.mapped = device_.unmap({departure.block, 1}) != Status::kOk;
+  }
+}
+
+// In the meantime another frame may have come to be wanted there, or none.
+void FrameMap::end_changes(Changes& changes) {
+  for (std::vector<Change>* kind : {&changes.arrivals, &changes.departures}) {
+    for (const Change& change : *kind) {
+      Place& place = places_[change.block.value()];
+      place.changing = false;
+      frames_[change.frame.value()].changing = false;
+      mappings_ += change.mapped && !place.mapped.valid() ? 1 : 0;
+      place.mapped = change.mapped ? change.frame : FrameIndex::none();
+      if (place.wanted != place.mapped) let_leave(change.block);
+    }
+  }
+  for (const std::vector<Change>* kind : {&changes.arrivals, &changes.departures}) {
+    for (const Change& change : *kind) {
+      if (frames_[change.frame.value()].doomed) destroy(change.frame);
+    }
+  }
 }
 
 Status FrameMap::unmap(std::span<const BlockIndex> blocks) {
   std::vector<BlockIndex> mapped;
   for (const BlockIndex block : blocks) {
-    if (places_[block.value()].mapped.valid()) mapped.push_back(block);
+    const Place& place = places_[block.value()];
+    if (place.mapped.valid() && !place.changing) mapped.push_back(block);
   }
   std::sort(mapped.begin(), mapped.end());
   mapped.erase(std::unique(mapped.begin(), mapped.end()), mapped.end());
   return unmap_all(mapped);
 }
 
+Status FrameMap::create(FrameIndex frame) {
+  Frame& made = frames_[frame.value()];
+  if (!made.doomed) return device_.create(frame);
+  made.doomed = false;  // it still has its memory
+  return Status::kOk;
+}
+
 void FrameMap::destroy(FrameIndex frame) {
-  if (timelines_.wait_here(everything(frame)) == Status::kOk) static_cast<void>(let_leave(nullptr));
+  Frame& doomed = frames_[frame.value()];
+  doomed.doomed = doomed.changing;
+  if (doomed.doomed) return;
+  if (timelines_.wait_here(everything(frame)) == Status::kOk) {
+    std::vector<BlockIndex> last;
+    std::erase_if(leaving_, [&](const Departure& departure) {
+      if (departure.frame != frame) return false;
+      if (stands(departure)) last.push_back(departure.block);
+      return true;
+    });
+    static_cast<void>(unmap_all(last));
+  }
   device_.destroy(frame);
-  frames_[frame.value()] = {};
+  doomed = {};
 }
 
 }  // namespace ebb

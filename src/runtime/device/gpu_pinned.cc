@@ -51,7 +51,7 @@ void* GpuRuntime::allocate_on(Stream stream, std::size_t bytes) {
     ready.line = timelines_->line_of(stream);
     if (ready.line == Timelines::kNone) throw Error(Status::kInvalid, "launches are open in too many streams at once");
     ready.blocks = blocks;
-    order(ready);
+    order(lock, ready);
   } catch (...) {
     unpin(blocks);
     core_.allocations().deallocate(offset);

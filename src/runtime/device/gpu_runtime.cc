@@ -51,27 +51,44 @@ GpuRuntime::GpuRuntime(const Options& options, Parts parts)
       recorder_(parts.recorder),
       process_(::getpid()) {
   stats_file_.open(options.stats_path, policy(), description());
-  if (start_internal_thread(
-          "ebb-mover", [this] { move_loop(); }, mover_) == Status::kOk)
+  start_threads();
+}
+
+void GpuRuntime::start_threads() {
+  const auto map = [this] { map_loop(); };
+  const auto move = [this] { move_loop(); };
+  if (start_internal_thread("ebb-mapper", map, mapper_) == Status::kOk &&
+      start_internal_thread("ebb-mover", move, mover_) == Status::kOk) {
     return;
+  }
+  stop_threads();
   throw Error(Status::kUnsupported,
-              "device memory cannot be managed without a thread, which the system refuses: lift "
+              "device memory cannot be managed without threads, which the system refuses: lift "
               "ulimit -u, or the limit on tasks of the container");
+}
+
+void GpuRuntime::stop_threads() {
+  stopping_ = true;
+  flash_->wake();
+  to_map_.notify_all();
+  if (mapper_.joinable()) mapper_.join();
+  if (mover_.joinable()) mover_.join();
 }
 
 GpuRuntime::~GpuRuntime() {
   if (in_child()) {
-    // A child has neither the thread nor the device: their handles are forgotten.
+    // A child has neither the threads nor the device: their handles are forgotten.
+    new (&mapper_) std::thread();
     new (&mover_) std::thread();
+    // Whoever waited did so in the parent; a condition that has waiters cannot be destroyed.
+    for (OrderedCondition* condition : {&changed_, &to_map_, &mapped_}) new (condition) OrderedCondition();
     static_cast<void>(flash_.release());
     times_.forget();
     static_cast<void>(timelines_.release());
     static_cast<void>(device_.release());
     return;
   }
-  stopping_ = true;
-  flash_->wake();
-  if (mover_.joinable()) mover_.join();
+  stop_threads();
   static_cast<void>(timelines_->wait_here(timelines_->all()));
   for (const Launch& launch : running_) times_.drop(launch.sample);
   if (recorder_ != nullptr && !recorder_->is_over()) write_recording();
@@ -190,6 +207,7 @@ void GpuRuntime::advance() {
     if (!more) break;
   }
   if (queue_.waits() || core_.budget().extents_wanted() > 0) flash_->wake();
+  if (frames_.arriving()) to_map_.notify_one();
 }
 
 std::uint64_t GpuRuntime::announce(std::uint64_t op, std::span<const Access> accesses) noexcept {
@@ -245,7 +263,7 @@ std::uint64_t GpuRuntime::begin_launch(Lock& lock, Stream stream, std::uint64_t 
   pin(launch.blocks);
   try {
     bring(turn, lock, launch.blocks);
-    order(launch);
+    order(lock, launch);
   } catch (...) {
     unpin(launch.blocks);
     forget_launch(launch);
@@ -325,15 +343,21 @@ void GpuRuntime::let_rush(Lock& lock, std::span<const BlockIndex> blocks) {
 }
 
 // Maps a launch's blocks and lets its stream wait for what has to be over before.
-void GpuRuntime::order(Launch& launch) {
-  if (const Status status = frames_.apply(launch.blocks); status != Status::kOk) fail(status);
+void GpuRuntime::order(Lock& lock, Launch& launch) {
+  Status status = frames_.apply(launch.blocks);
+  if (status == Status::kBusy) {
+    const std::uint64_t start = monotonic_ns();
+    mapped_.wait_for(lock, kFlashMax, [&] { return (status = frames_.apply(launch.blocks)) != Status::kBusy; });
+    frames_.waited(monotonic_ns() - start);
+  }
+  if (status != Status::kOk) fail(status);
   Fences fences;
   launch.frames.reserve(launch.blocks.size());
   for (const BlockIndex block : launch.blocks) {
     launch.frames.push_back(core_.table()[block].frame);
     fences.add(frames_.before(launch.frames.back()));
   }
-  if (const Status status = timelines_->wait(launch.line, fences); status != Status::kOk) fail(status);
+  if (status = timelines_->wait(launch.line, fences); status != Status::kOk) fail(status);
   check_device();
 }
 

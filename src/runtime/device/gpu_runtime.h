@@ -2,9 +2,10 @@
 // needs is made present, and ordered, by marks in streams; the host waits only for what comes from flash, for an
 // address whose old content is still in use, and when it is far ahead of the device.
 //
-// Threads: the program's own; and the mover, which alone talks to flash and hashes, outside the lock. One mutex guards
-// everything else. Calls to the device are made under it: they are short, and what the device is waited for has been
-// started already, so that nothing that is waited for needs the lock.
+// Threads: the program's own; the mover, which alone talks to flash and hashes, outside the lock; and the mapper, which
+// changes mappings that no launch waits for yet, outside the lock too. One mutex guards everything else. Other calls to
+// the device are made under it: they are short, and what the device is waited for has been started already, so that
+// nothing that is waited for needs the lock, but for the end of a change of the mapper's.
 #pragma once
 
 #include <atomic>
@@ -22,9 +23,9 @@
 #include "plan/recorder.h"
 #include "port/raw_flash.h"
 #include "runtime/device/frame_map.h"
-#include "runtime/device/kernel_times.h"
 #include "runtime/device/tier_queue.h"
 #include "runtime/device/timelines.h"
+#include "runtime/pace/kernel_times.h"
 #include "runtime/pace/stall_clock.h"
 #include "runtime/stats_file.h"
 
@@ -114,7 +115,7 @@ class GpuRuntime final : public DeviceRuntime {
   std::size_t launches_here() const;
   bool missing(std::span<const BlockIndex> blocks) const;
   bool stuck() const;
-  void order(Launch& launch);
+  void order(Lock& lock, Launch& launch);
   [[noreturn]] void fail(Status status) const;
   [[noreturn]] void out_of_memory(std::size_t bytes) const;
   [[noreturn]] void out_of_frames(std::size_t blocks) const;
@@ -123,6 +124,9 @@ class GpuRuntime final : public DeviceRuntime {
   void tell_time();
   void write_recording() noexcept;
   void forget_launch(const Launch& launch);
+  void start_threads();
+  void stop_threads();
+  void map_loop();
   void move_loop();
   void submit(const TierQueue::Job& job);
   void collect();
@@ -142,6 +146,8 @@ class GpuRuntime final : public DeviceRuntime {
 
   mutable OrderedMutex<Rank::kRuntime> mutex_;
   OrderedCondition changed_;  // something came from flash, went there, or a launch ended
+  OrderedCondition to_map_;   // there is work for the mapper
+  OrderedCondition mapped_;   // it has done some
   Core core_;
   std::vector<Launch> running_;
   std::unordered_map<std::uint64_t, BlockRange> pinned_;  // allocations that stay, by offset
@@ -160,6 +166,7 @@ class GpuRuntime final : public DeviceRuntime {
   std::uint64_t peak_resident_bytes_ = 0;
   int process_;
   std::atomic<bool> stopping_{false};
+  std::thread mapper_;
   std::thread mover_;
 };
 

@@ -9,8 +9,8 @@
 #include "rivals/policies.h"
 #include "runtime/device/block_size.h"
 #include "runtime/device/gpu_runtime.h"
-#include "runtime/device/link_speed.h"
 #include "runtime/open_flash.h"
+#include "runtime/pace/link_speed.h"
 
 namespace ebb {
 namespace {
@@ -22,7 +22,8 @@ constexpr std::uint64_t kBlockBytesMin = 64 * kKiB;
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
 void check(Options& options) {
-  if (options.block_bytes == 0) options.block_bytes = usual_gpu_block_bytes(options.device_memory);
+  if (options.block_bytes == 0)
+    options.block_bytes = usual_gpu_block_bytes(options.device_memory, options.device_strict);
   if (!std::has_single_bit(options.block_bytes) || options.block_bytes < kBlockBytesMin ||
       options.block_bytes > kBlockBytesMax) {
     refuse("block size " + format_size(options.block_bytes) + " is not a power of two from 64 KiB to 1 GiB");
@@ -47,7 +48,7 @@ Core::Config core_config(const Options& options) {
   config.faults = false;
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   const std::uint32_t frames = config.frames();
-  config.queue_depth = std::clamp<std::uint32_t>(frames / 4, 2, kQueueDepth);
+  config.queue_depth = gpu_queue_depth(config.block_bytes, frames);
   const std::uint64_t host_blocks = options.memory / options.block_bytes;
   if (host_blocks < config.queue_depth) {
     refuse("host memory of " + format_size(options.memory) +

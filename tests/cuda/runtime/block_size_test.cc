@@ -11,11 +11,21 @@ namespace {
 TEST(GpuBlockSize, GrowsWithTheMemoryOfTheGpu) {
   EXPECT_EQ(usual_gpu_block_bytes(0), 2 * kMiB);
   EXPECT_EQ(usual_gpu_block_bytes(64 * kMiB), 2 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(2 * kGiB - 1), 2 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(2 * kGiB), 4 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(5 * kGiB), 8 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(17 * kGiB), 32 * kMiB);
-  EXPECT_EQ(usual_gpu_block_bytes(1024 * kGiB), 32 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(512 * kMiB - 1), 2 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(512 * kMiB), 4 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(5 * kGiB), 32 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(17 * kGiB), 128 * kMiB);
+  EXPECT_EQ(usual_gpu_block_bytes(1024 * kGiB), 128 * kMiB);
+}
+
+TEST(GpuBlockSize, StaysSmallWhereNothingSharesABlock) { EXPECT_EQ(usual_gpu_block_bytes(17 * kGiB, true), 2 * kMiB); }
+
+TEST(GpuBlockSize, ManySmallBlocksOrFewLargeOnesAreOnTheirWayToFlash) {
+  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 1000), 32u);
+  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 64), 16u);
+  EXPECT_EQ(gpu_queue_depth(128 * kMiB, 1000), 4u);
+  EXPECT_EQ(gpu_queue_depth(kGiB, 1000), 2u);
+  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 4), 2u);
 }
 
 // The software driver has too few addresses for blocks of this size: what is refused before it is asked says which it
@@ -29,7 +39,7 @@ TEST(GpuBlockSize, IsWhatARuntimeOpensWithIfNobodySays) {
     return said(Status::kInvalid, [&] { DeviceRuntime::open(options); });
   };
   EXPECT_PRED2(contains, refusal(0, kMiB), "with blocks of 2.00 MiB at least");
-  EXPECT_PRED2(contains, refusal(0, 5 * kGiB), "256 MiB of it are for what comes from");  // 32 blocks
+  EXPECT_PRED2(contains, refusal(0, 5 * kGiB), "512 MiB of it are for what comes from");  // 16 blocks
   EXPECT_PRED2(contains, refusal(0, 10 * kGiB), "512 MiB of it are for what comes from");
   EXPECT_PRED2(contains, refusal(4 * kMiB, 80 * kGiB), "128 MiB of it are for what comes from");
 }

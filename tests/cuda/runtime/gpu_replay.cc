@@ -116,7 +116,9 @@ int replay(int argc, char** argv) {
     std::printf(
         "step %d: %.3f s; mapped %lu, unmapped %lu, created %lu, recorded %lu, queried %lu, driver %.3f s; in %.2f "
         "GiB, out %.2f "
-        "GiB: %lu blocks, %lu noted, %lu if changed; waits %lu, %.3f s\n",
+        "GiB: %lu blocks, %lu noted, %lu if changed; waits %lu, %.3f s; the device waited %.3f s for the host, %.3f s "
+        "for "
+        "copies\n",
         i, static_cast<double>(took) * 1e-9, now.mapped - before.mapped, now.unmapped - before.unmapped,
         now.created - before.created, now.recorded - before.recorded, now.queried - before.queried,
         static_cast<double>(now.host_ns - before.host_ns) * 1e-9,
@@ -124,7 +126,9 @@ int replay(int argc, char** argv) {
         static_cast<double>(after.evicted_bytes - stats.evicted_bytes) / static_cast<double>(kGiB),
         now.copied_out - before.copied_out, now.noted - before.noted, now.copied_changed - before.copied_changed,
         after.device_waits - stats.device_waits,
-        static_cast<double>(after.device_wait_ns - stats.device_wait_ns) * 1e-9);
+        static_cast<double>(after.device_wait_ns - stats.device_wait_ns) * 1e-9,
+        static_cast<double>(now.late_ns - before.late_ns) * 1e-9,
+        static_cast<double>(now.ordered_ns - before.ordered_ns) * 1e-9);
     std::fflush(stdout);
   }
   return 0;

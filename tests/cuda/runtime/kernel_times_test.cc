@@ -1,6 +1,6 @@
 // KernelTimes on a device whose clock the test sets: which launches are measured, what is known of their kind, and that
 // no event is lost.
-#include "runtime/device/kernel_times.h"
+#include "runtime/pace/kernel_times.h"
 
 #include <gtest/gtest.h>
 

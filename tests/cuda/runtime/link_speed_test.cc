@@ -1,5 +1,5 @@
 // The speed of a link, on a device that copies as fast as it is told to.
-#include "runtime/device/link_speed.h"
+#include "runtime/pace/link_speed.h"
 
 #include <gtest/gtest.h>
 

@@ -2,14 +2,16 @@
 // them on, and calls cost the host what they cost on a GPU. For measuring a runtime's own part without hardware, and
 // for tests of who asks a device for what, and when: with the clock stopped, time passes only as a test says.
 //
-// Owned by its runtime; called by one thread at a time, as any GpuDevice. Nothing that it holds can be read or written.
+// Owned by its runtime; called as any GpuDevice. Nothing that it holds can be read or written.
 #pragma once
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,7 +25,8 @@ namespace ebb {
 class TimedDevice final : public GpuDevice {
  public:
   // Nanoseconds of host time a call, and bytes a nanosecond of a copy. The defaults are an NVIDIA H200's with driver
-  // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-first.json): those of mapping are under load.
+  // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-first.json): those of mapping are under load. What copies
+  // add to them is an H100's.
   struct Costs {
     std::uint64_t create = 60'000;
     std::uint64_t map = 2'000;
@@ -31,6 +34,8 @@ class TimedDevice final : public GpuDevice {
     std::uint64_t permit_block = 25'000;
     std::uint64_t unmap = 35'000;
     std::uint64_t unmap_block = 18'000;
+    std::uint64_t permit_copying = 200'000;    // a block, besides, while copies are under way,
+    std::uint64_t permit_both_ways = 900'000;  // and while they are both ways: the share of an engine's time of one
     std::uint64_t record = 130;
     std::uint64_t wait = 115;
     std::uint64_t query = 700;
@@ -43,6 +48,8 @@ class TimedDevice final : public GpuDevice {
     std::uint64_t created = 0, mapped = 0, permits = 0, unmapped = 0, recorded = 0, waited = 0, queried = 0, timed = 0;
     std::uint64_t copied_in = 0, copied_out = 0, noted = 0, copied_changed = 0;
     std::uint64_t host_ns = 0;
+    // A program's stream: had nothing to do when its next kernel came; and waited, by then, for other streams.
+    std::uint64_t late_ns = 0, ordered_ns = 0;
   };
 
   TimedDevice(std::size_t block_bytes, std::uint32_t blocks, std::size_t host_bytes, const Costs& costs)
@@ -63,11 +70,14 @@ class TimedDevice final : public GpuDevice {
   void destroy(FrameIndex) override {}
   Status map(FrameIndex, BlockIndex) override { return cost(costs_.map, calls_.mapped); }
   Status permit(BlockRange blocks) override {
-    return cost(costs_.permit + costs_.permit_block * blocks.count, calls_.permits);
+    const bool in = copying_until_[0] > now();
+    const bool out = copying_until_[1] > now();
+    const std::uint64_t besides = in && out ? costs_.permit_both_ways : in || out ? costs_.permit_copying : 0;
+    const std::uint64_t block = costs_.permit_block + besides;
+    return cost(costs_.permit + block * blocks.count, calls_.permits);
   }
   Status unmap(BlockRange blocks) override {
-    calls_.unmapped += blocks.count - 1;
-    return cost(costs_.unmap + costs_.unmap_block * blocks.count, calls_.unmapped);
+    return cost(costs_.unmap + costs_.unmap_block * blocks.count, calls_.unmapped, blocks.count);
   }
   Stream copy_stream(Copy direction) const override {
     return const_cast<std::uint64_t*>(&copies_[static_cast<std::size_t>(direction)]);
@@ -113,23 +123,38 @@ class TimedDevice final : public GpuDevice {
   }
   Status wait(Stream stream, Event event) override {
     std::uint64_t& end = end_of(stream);
-    end = std::max(end, *static_cast<std::uint64_t*>(event));
+    const std::uint64_t until = *static_cast<std::uint64_t*>(event);
+    const std::uint64_t from = std::max(end, now());
+    if (!copies(stream) && until > from) {
+      calls_.late_ns += from - end;
+      calls_.ordered_ns += until - from;
+      end = from;
+    }
+    end = std::max(end, until);
     return cost(costs_.wait, calls_.waited);
   }
   Status query(Event event) override {
     if (const Status status = cost(costs_.query, calls_.queried); status != Status::kOk) return status;
     return *static_cast<std::uint64_t*>(event) <= now() ? Status::kOk : Status::kBusy;
   }
-  const std::string& failure() const override { return failure_; }
+  const std::string& failure() const override {
+    static const std::string kNone;
+    return lost() ? failure_ : kNone;
+  }
   std::string description() const override { return "CUDA without a GPU, timed"; }
 
   // A kernel in a stream, which is any std::uint64_t of the caller's; and when the stream will be done.
   void run(Stream stream, std::uint64_t ns) {
     std::uint64_t& end = end_of(stream);
-    end = std::max(end, now()) + ns;
+    const std::uint64_t from = std::max(end, now());
+    if (end != 0) calls_.late_ns += from - end;
+    end = from + ns;
   }
   std::uint64_t& end_of(Stream stream) { return *static_cast<std::uint64_t*>(stream); }
-  const Calls& calls() const { return calls_; }
+  Calls calls() const {
+    const std::lock_guard lock(counting_);
+    return calls_;
+  }
   // Made and not destroyed, timers among them.
   std::uint64_t live_events() const { return events_.size(); }
 
@@ -137,7 +162,10 @@ class TimedDevice final : public GpuDevice {
   void stop_clock() { stopped_at_ = monotonic_ns(); }
   void pass(std::uint64_t ns) { stopped_at_ += ns; }
   // From now on every call fails.
-  void lose(std::string why) { failure_ = std::move(why); }
+  void lose(std::string why) {
+    failure_ = std::move(why);
+    lost_ = true;
+  }
 
  private:
   static std::byte* reserve(std::size_t bytes) {
@@ -145,12 +173,16 @@ class TimedDevice final : public GpuDevice {
     EBB_CHECK(made != MAP_FAILED);
     return static_cast<std::byte*>(made);
   }
-  bool lost() const { return !failure_.empty(); }
+  bool lost() const { return lost_; }
+  bool copies(Stream stream) const { return stream >= copies_ && stream < copies_ + 3; }
   std::uint64_t now() const { return stopped_at_ != 0 ? stopped_at_ : monotonic_ns(); }
-  Status cost(std::uint64_t ns, std::uint64_t& count) {
+  Status cost(std::uint64_t ns, std::uint64_t& count, std::uint64_t calls = 1) {
     if (lost()) return Status::kIoError;
-    ++count;
-    calls_.host_ns += ns;
+    {
+      const std::lock_guard lock(counting_);
+      count += calls;
+      calls_.host_ns += ns;
+    }
     if (stopped_at_ != 0) {
       pass(ns);
       return Status::kOk;
@@ -162,6 +194,7 @@ class TimedDevice final : public GpuDevice {
   Status copy(std::uint64_t& stream, std::size_t bytes, std::uint64_t& count) {
     if (const Status status = cost(costs_.copy, count); status != Status::kOk) return status;
     stream = std::max(stream, now()) + static_cast<std::uint64_t>(static_cast<double>(bytes) / costs_.bytes_a_ns);
+    copying_until_[&stream == copies_ ? 0 : 1] = stream;
     return Status::kOk;
   }
 
@@ -172,10 +205,13 @@ class TimedDevice final : public GpuDevice {
   std::byte* space_ = nullptr;
   std::byte* host_ = nullptr;
   std::uint64_t copies_[3] = {0, 0, 0};
+  std::atomic<std::uint64_t> copying_until_[2] = {0, 0};
+  mutable std::mutex counting_;
   Calls calls_;
   std::set<Event> events_;
   std::uint64_t stopped_at_ = 0;  // 0: the clock runs
-  std::string failure_;
+  std::string failure_;           // written once, before lost_ is set
+  std::atomic<bool> lost_{false};
 };
 
 }  // namespace ebb

@@ -13,8 +13,16 @@ namespace ebb {
 namespace {
 
 // Calls cost little: what is counted does not depend on it.
-constexpr TimedDevice::Costs kCosts{
-    .create = 100, .map = 10, .permit = 10, .unmap = 10, .record = 10, .wait = 10, .query = 10, .copy = 10};
+constexpr TimedDevice::Costs kCosts{.create = 100,
+                                    .map = 10,
+                                    .permit = 10,
+                                    .unmap = 10,
+                                    .permit_copying = 0,
+                                    .permit_both_ways = 0,
+                                    .record = 10,
+                                    .wait = 10,
+                                    .query = 10,
+                                    .copy = 10};
 
 class RepeatedSteps : public testing::TestWithParam<const char*> {
  protected:

@@ -40,7 +40,8 @@ class TimelinesTest : public testing::Test {
   }
   std::uint64_t queried() const { return device_.calls().queried; }
 
-  TimedDevice device_{64 * 1024, kBlocks, 64 * 1024, TimedDevice::Costs{}};
+  // Unmapping takes no time: what a test expects to be under way still is.
+  TimedDevice device_{64 * 1024, kBlocks, 64 * 1024, TimedDevice::Costs{.unmap = 0, .unmap_block = 0}};
   std::array<std::uint64_t, 4> streams_{};
   std::unique_ptr<Timelines> timelines_;
 };
@@ -102,31 +103,36 @@ class FrameMapTest : public TimelinesTest {
       ASSERT_EQ(map_->detach(BlockIndex(i), FrameIndex(i)), Status::kOk);
     }
   }
-  std::uint64_t queries_of_apply() {
+  // Changes what can be, eight at once, until nothing is left.
+  std::uint64_t queries_of_changes() {
     const std::uint64_t before = queried();
-    EXPECT_EQ(map_->apply({}), Status::kOk);
-    return queried() - before;
+    for (FrameMap::Changes changes;;) {
+      map_->begin_changes(changes);
+      if (changes.empty()) return queried() - before;
+      map_->make(changes);
+      map_->end_changes(changes);
+    }
   }
 
   std::optional<FrameMap> map_;
 };
 
-TEST_F(FrameMapTest, WhereNothingLeavesTheDeviceIsNotAsked) { EXPECT_EQ(queries_of_apply(), 0u); }
+TEST_F(FrameMapTest, WhereNothingLeavesTheDeviceIsNotAsked) { EXPECT_EQ(queries_of_changes(), 0u); }
 
 TEST_F(FrameMapTest, ManyDeparturesAreOneQuestionALine) {
   detach(60);
-  EXPECT_EQ(queries_of_apply(), kStreams);
-  EXPECT_EQ(queries_of_apply(), kStreams);
+  EXPECT_EQ(queries_of_changes(), kStreams);
+  EXPECT_EQ(queries_of_changes(), kStreams);
   EXPECT_EQ(device_.calls().unmapped, 0u);
   // Marks that are over are asked for once, and the oldest of each line that is not.
   device_.pass(5 * kKernelNs + kKernelNs / 2);
-  EXPECT_EQ(queries_of_apply(), kStreams * (5 + 1));
+  EXPECT_EQ(queries_of_changes(), kStreams * (5 + 1) + 2 * kStreams);
   EXPECT_EQ(device_.calls().unmapped, kStreams * 5);
-  EXPECT_EQ(queries_of_apply(), kStreams);
+  EXPECT_EQ(queries_of_changes(), kStreams);
   device_.pass(kUsed * kKernelNs);
-  EXPECT_EQ(queries_of_apply(), kUsed - kStreams * 5);
+  EXPECT_EQ(queries_of_changes(), kUsed - kStreams * 5);
   EXPECT_EQ(device_.calls().unmapped, 60u);
-  EXPECT_EQ(queries_of_apply(), 0u);
+  EXPECT_EQ(queries_of_changes(), 0u);
 }
 
 TEST_F(FrameMapTest, WhatIsWantedAgainStaysMapped) {
@@ -134,9 +140,92 @@ TEST_F(FrameMapTest, WhatIsWantedAgainStaysMapped) {
   for (std::uint32_t i = 0; i < 60; ++i) map_->attach(FrameIndex(i), BlockIndex(i));
   const std::uint64_t mapped = device_.calls().mapped;
   device_.pass(kUsed * kKernelNs);
-  EXPECT_EQ(queries_of_apply(), 0u);
+  EXPECT_EQ(queries_of_changes(), 0u);
   EXPECT_EQ(device_.calls().unmapped, 0u);
   EXPECT_EQ(device_.calls().mapped, mapped);
+}
+
+// An address that is being changed beside the program, and what may be wanted there by the time that it is done.
+class ChangesTest : public FrameMapTest {
+ protected:
+  static constexpr std::uint32_t kSpare = kUsed;  // the frame and the block that FrameMapTest leaves
+  void SetUp() override {
+    FrameMapTest::SetUp();
+    ASSERT_EQ(map_->create(FrameIndex(kSpare)), Status::kOk);
+    map_->attach(FrameIndex(kSpare), BlockIndex(kSpare));
+    map_->begin_changes(changes_);
+    ASSERT_EQ(changes_.arrivals.size(), 1u);
+  }
+  Status apply(std::uint32_t block) {
+    const BlockIndex needed[] = {BlockIndex(block)};
+    return map_->apply(needed);
+  }
+  void end() {
+    map_->make(changes_);
+    map_->end_changes(changes_);
+  }
+  FrameMap::Changes changes_;
+};
+
+TEST_F(ChangesTest, WhoNeedsItWaitsForTheEnd) {
+  const std::uint64_t mapped = device_.calls().mapped;
+  EXPECT_EQ(apply(kSpare), Status::kBusy);
+  EXPECT_EQ(apply(0), Status::kOk);
+  end();
+  EXPECT_EQ(apply(kSpare), Status::kOk);
+  EXPECT_EQ(device_.calls().mapped, mapped + 1);
+}
+
+TEST_F(ChangesTest, WhatIsNotWantedAnyMoreLeavesAgain) {
+  ASSERT_EQ(map_->detach(BlockIndex(kSpare), FrameIndex(kSpare)), Status::kOk);
+  end();
+  EXPECT_TRUE(map_->leaving());
+  const std::uint64_t unmapped = device_.calls().unmapped;
+  static_cast<void>(queries_of_changes());
+  EXPECT_EQ(device_.calls().unmapped, unmapped + 1);
+  EXPECT_FALSE(map_->leaving());
+}
+
+TEST_F(ChangesTest, AnotherFrameMayBeWantedThere) {
+  ASSERT_EQ(map_->detach(BlockIndex(kSpare), FrameIndex(kSpare)), Status::kOk);
+  ASSERT_EQ(map_->detach(BlockIndex(0), FrameIndex(0)), Status::kOk);
+  map_->attach(FrameIndex(0), BlockIndex(kSpare));
+  end();
+  device_.pass(kUsed * kKernelNs);
+  EXPECT_EQ(apply(kSpare), Status::kOk);
+  const std::uint64_t mapped = device_.calls().mapped;
+  static_cast<void>(queries_of_changes());
+  EXPECT_EQ(device_.calls().mapped, mapped);
+}
+
+TEST_F(ChangesTest, AFrameThatIsDestroyedMeanwhileGoesAtTheEnd) {
+  ASSERT_EQ(map_->detach(BlockIndex(kSpare), FrameIndex(kSpare)), Status::kOk);
+  map_->destroy(FrameIndex(kSpare));
+  const std::uint64_t unmapped = device_.calls().unmapped;
+  end();
+  EXPECT_EQ(device_.calls().unmapped, unmapped + 1);
+  EXPECT_FALSE(map_->leaving());
+}
+
+TEST_F(ChangesTest, WhatLeavesAndComesBackToItsFrameIsMappedAnew) {
+  end();
+  ASSERT_EQ(map_->detach(BlockIndex(kSpare), FrameIndex(kSpare)), Status::kOk);
+  map_->begin_changes(changes_);
+  ASSERT_EQ(changes_.departures.size(), 1u);
+  map_->attach(FrameIndex(kSpare), BlockIndex(kSpare));
+  EXPECT_EQ(apply(kSpare), Status::kBusy);
+  end();
+  EXPECT_TRUE(map_->arriving());
+  EXPECT_EQ(apply(kSpare), Status::kOk);
+  const std::uint64_t mapped = device_.calls().mapped;
+  static_cast<void>(queries_of_changes());
+  EXPECT_EQ(device_.calls().mapped, mapped);
+}
+
+TEST_F(ChangesTest, WhatFailsIsLeftToWhoNeedsIt) {
+  device_.lose("the test takes it away");
+  end();
+  EXPECT_EQ(apply(kSpare), Status::kIoError);
 }
 
 }  // namespace

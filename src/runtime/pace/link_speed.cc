@@ -1,5 +1,5 @@
 // See link_speed.h.
-#include "runtime/device/link_speed.h"
+#include "runtime/pace/link_speed.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // See kernel_times.h.
-#include "runtime/device/kernel_times.h"
+#include "runtime/pace/kernel_times.h"
 
 #include <algorithm>
 
