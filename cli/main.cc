@@ -21,6 +21,7 @@
 #include "reference/reference_command.h"
 #include "run/run_command.h"
 #include "sim/sim_command.h"
+#include "top/top_command.h"
 #include "trace/trace_command.h"
 #include "warm_up.h"
 
@@ -38,6 +39,7 @@ struct CommandLine {
   CalibrateArguments calibrate;
   SimArguments sim;
   FuzzArguments fuzz;
+  TopArguments top;
   CompletionArguments completion;
   ManArguments man;
 };
@@ -290,6 +292,7 @@ int dispatch(std::vector<std::string> arguments) {
   app.set_version_flag("--version", "ebb " EBB_VERSION);
   app.require_subcommand(1);
   CLI::App* run = add_run(app, line.run);
+  CLI::App* top = add_top(app, line.top);
   CLI::App* doctor = add_doctor(app, line.doctor);
   CLI::App* trace = add_trace(app, line.trace);
   CLI::App* plan = add_plan(app, line.plan, line.whatif);
@@ -323,6 +326,7 @@ int dispatch(std::vector<std::string> arguments) {
     return complain(fmt::format("{}; see ebb --help", error.what()));
   }
   refuse_empty_values(*app.get_subcommands().front());
+  if (top->parsed()) return show_runs(line.top);
   if (doctor->parsed()) return examine_machine(line.doctor);
   if (trace->parsed()) return show_trace(line.trace);
   if (plan->parsed()) return plan_either(line.plan, line.whatif, std::move(tail), marked);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -33,6 +34,7 @@
 #include "run/preload.h"
 #include "run/program_file.h"
 #include "run/recording.h"
+#include "run/run_notice.h"
 #include "run/scratch_directory.h"
 #include "run/status_line.h"
 #include "run/summary.h"
@@ -224,6 +226,19 @@ double read_bps_of(const std::string& directory) {
   return speeds ? speeds->disk.read : 0;
 }
 
+// For `ebb top`.
+RunFacts facts_of(const RunArguments& arguments, const Variables& variables) {
+  RunFacts facts;
+  facts.pid = ::getpid();
+  facts.command = arguments.command;
+  facts.started = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  facts.budget_bytes = parse_size(variables.front().second);
+  facts.automatic = arguments.memory == kAuto;
+  facts.on_device = variables.front().first == kDeviceMemory;
+  if (!facts.on_device) facts.disk_read_bps = read_bps_of(flash_directory(variables));
+  return facts;
+}
+
 // What of the sums over all processes is known better: at no time they had all the most that each ever had.
 void take_job(RunAccount& account, const JobFacts& job) {
   const auto used = [](const JobProcess& process) { return process.used_memory; };
@@ -320,6 +335,7 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
   variables.emplace_back("EBB_CLAIM", claim_path);
   const std::string recording = add_recording(arguments, scratch, variables);
   const std::string not_loaded = tell_what_is_not_loaded(arguments);
+  const RunNotice notice(scratch.file(RunNotice::kName), facts_of(arguments, variables));
   std::optional<JobServer> server;
   if (variables.front().first != kDeviceMemory) {
     const std::string socket = scratch.file("job");
@@ -329,6 +345,7 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
     terms.flash_bytes = flash_bytes(variables);
     terms.share = share_of(arguments);
     terms.strict = arguments.strict;
+    terms.on_budget = [&notice](std::uint64_t bytes) { notice.set_budget(bytes); };
     server.emplace(socket, terms);
     variables.emplace_back("EBB_JOB", socket);
   }

@@ -55,8 +55,9 @@ void ScratchDirectory::start_guard() {
   ::sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, nullptr);
   ::dup2(waiting.get(), 0);
-  ::close_range(1, ~0u, 0);
-  ::prctl(PR_SET_NAME, "ebb-guard");
+  ::close_range(kGuardedDirectory, ~0u, 0);
+  [[maybe_unused]] const int shown = ::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  ::prctl(PR_SET_NAME, kGuardName);
   char end = 0;
   while (::read(0, &end, 1) < 0 && errno == EINTR) {
   }

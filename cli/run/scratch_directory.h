@@ -13,6 +13,11 @@ namespace ebb::cli {
 
 class ScratchDirectory {
  public:
+  // By these `ebb top` finds the directories of its user's runs, wherever they are: what that process is called, and
+  // the descriptor by which it holds its directory open.
+  static constexpr const char* kGuardName = "ebb-guard";
+  static constexpr int kGuardedDirectory = 1;
+
   // In $TMPDIR, else in /tmp. Throws Error with the reason.
   ScratchDirectory();
   ~ScratchDirectory();

@@ -15,7 +15,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "drivers/linux/system/system_files.h"
 #include "ebb/stats_page.h"
 
 namespace ebb::cli {
@@ -42,12 +41,14 @@ T field(const std::array<char, kHeaderBytes>& header, std::size_t offset) {
 
 std::string text_field(const char* begin, std::size_t bytes) { return std::string(begin, ::strnlen(begin, bytes)); }
 
+bool valid(const FileDescriptor& file) {
+  std::uint64_t magic = 0;
+  return file.valid() && read_at(file, offsetof(StatsPage, magic), &magic, sizeof magic) && magic == StatsPage::kMagic;
+}
+
 FileDescriptor open_valid(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  std::uint64_t magic = 0;
-  const bool valid =
-      file.valid() && read_at(file, offsetof(StatsPage, magic), &magic, sizeof magic) && magic == StatsPage::kMagic;
-  if (!valid) file.reset();
+  if (!valid(file)) file.reset();
   return file;
 }
 
@@ -58,8 +59,7 @@ WaitReport read_waits(const FileDescriptor& file) {
   return report_of(*table);
 }
 
-std::optional<StatsReading> read_page(const std::string& path, bool accept_torn) {
-  const FileDescriptor file = open_valid(path);
+std::optional<StatsReading> read_page(const FileDescriptor& file, bool accept_torn, bool with_waits) {
   if (!file.valid()) return std::nullopt;
   std::array<char, kHeaderBytes> header{};
   bool consistent = false;
@@ -74,6 +74,7 @@ std::optional<StatsReading> read_page(const std::string& path, bool accept_torn)
   }
   if (!consistent && !accept_torn) return std::nullopt;
   StatsReading reading;
+  reading.process = field<std::uint64_t>(header, offsetof(StatsPage, process));
   reading.stats = field<Stats>(header, offsetof(StatsPage, stats));
   reading.policy = text_field(header.data() + offsetof(StatsPage, policy), sizeof StatsPage::policy);
   reading.description = text_field(header.data() + offsetof(StatsPage, description), sizeof StatsPage::description);
@@ -88,16 +89,25 @@ std::optional<StatsReading> read_page(const std::string& path, bool accept_torn)
                               reading.recent_step_seconds.data(), count * sizeof(double));
     if (!read) reading.recent_step_seconds.assign(1, 0);
   }
-  if (accept_torn) reading.waits = read_waits(file);
-  reading.page = path;
+  if (with_waits) reading.waits = read_waits(file);
+  return reading;
+}
+
+std::optional<StatsReading> read_named(const std::string& path, bool ended) {
+  std::optional<StatsReading> reading = read_page(open_valid(path), ended, ended);
+  if (reading) reading->page = path;
   return reading;
 }
 
 }  // namespace
 
-std::optional<StatsReading> read_stats(const std::string& path) { return read_page(path, false); }
+std::optional<StatsReading> read_stats(const FileDescriptor& file) {
+  return valid(file) ? read_page(file, false, true) : std::nullopt;
+}
 
-std::optional<StatsReading> read_final_stats(const std::string& path) { return read_page(path, true); }
+std::optional<StatsReading> read_stats(const std::string& path) { return read_named(path, false); }
+
+std::optional<StatsReading> read_final_stats(const std::string& path) { return read_named(path, true); }
 
 std::unique_ptr<RunTimeline> read_timeline(const std::string& path) {
   const FileDescriptor file = open_valid(path);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "drivers/linux/system/system_files.h"
 #include "ebb/stats.h"
 #include "ebb/waits/run_timeline.h"
 #include "ebb/waits/waits.h"
@@ -15,6 +16,7 @@
 namespace ebb::cli {
 
 struct StatsReading {
+  std::uint64_t process = 0;  // of the writer
   Stats stats;
   std::string policy;
   std::string description;
@@ -24,6 +26,9 @@ struct StatsReading {
   WaitReport waits;                         // read_final_stats() has it
   std::string page;                         // that these were read from
 };
+
+// A page that is open, with its waits.
+std::optional<StatsReading> read_stats(const FileDescriptor& file);
 
 // While the program runs: nothing when there is no valid page, or its writer is busy with it for unusually long.
 std::optional<StatsReading> read_stats(const std::string& path);

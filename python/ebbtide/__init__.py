@@ -9,7 +9,7 @@ works with every operator, because memory that is absent when it is touched is f
     enable()   once per process, or again after disable() with the same options; tensors made before stay as they are
     disable()  new tensors are ordinary again; those that exist stay managed, wherever they are, until they are freed
     set_memory()  changes the budget while the program runs
-    stats()    a dict of counters, in bytes and nanoseconds, and the seconds of every step
+    stats()    a dict of counters, in bytes and nanoseconds, and the seconds of every step; a table in notebooks
     adopt()    brings memory that exists already, such as a NumPy array, under the budget in place; release() ends it
     map_file()  a file as memory, read as it is touched
     step()     marks the end of an iteration; optimizers of torch.optim do it by themselves
@@ -42,6 +42,13 @@ def __getattr__(name: str):
     if name not in __all__ and name not in ("_enable", "_enable_from_environment"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(".torch", __name__), name)
+
+
+def load_ipython_extension(shell) -> None:
+    """`%load_ext ebbtide`: the line magic %ebb shows stats(), and %ebb memory=1.5GiB enables."""
+    from . import _notebook
+
+    _notebook.load_into(shell)
 
 
 def _adopting_module():

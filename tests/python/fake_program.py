@@ -19,6 +19,10 @@ TIMEOUT_S = 60
 MAGIC = int(re.search(r"kMagic = (0x\w+);", (ROOT / "include/ebb/stats_page.h").read_text()).group(1), 16)
 STATS_FIELDS = re.findall(r"std::uint64_t (\w+) = 0;", (ROOT / "include/ebb/stats.h").read_text())
 STEPS_MAX = 65536
+# Of the whole page, as it lies on 64-bit machines: header, steps, waits, timeline (include/ebb/waits).
+_WAITS = 2 * (8 + 1024 * (96 + 8 + 8 + 5 * 8 + 8 + 8)) + 6 * 8 + 5 * 8 + 512 * 32
+_TIMELINE = 5 * 8 + 512 * (10 * 8 + 2 * 6 * 8) + 64 * (96 + 8 + 8 + 512)
+PAGE_BYTES = 24 + 8 * len(STATS_FIELDS) + 32 + 480 + 16 + 8 * STEPS_MAX + _WAITS + _TIMELINE
 
 FAKE_TORCH = "LOADER = type(__loader__).__name__\nVALUE = 42\n"
 
@@ -46,6 +50,7 @@ def _enable_from_environment():
         data += struct.pack("<%dd" % len(page["steps"]), *page["steps"])
         with open(os.environ["EBB_STATS"], "wb") as file:
             file.write(data)
+            file.truncate(max(len(data), int(os.environ.get("FAKE_WHOLE_PAGE", 0))))
 """
 
 

@@ -34,6 +34,7 @@ JobServer::JobServer(const std::string& path, const JobTerms& terms)
     : listener_(listen_job(path)),
       wake_(open_bell()),
       strict_(terms.strict),
+      on_budget_(terms.on_budget),
       watch_(path),
       automatic_(terms.automatic ? std::make_optional<AutoMemory>() : std::nullopt),
       broker_(automatic_ ? automatic_->bytes() : terms.budget_bytes, terms.share, terms.flash_bytes) {
@@ -71,6 +72,7 @@ void JobServer::note_budget() {
   facts_.budget_bytes = broker_.budget_bytes();
   facts_.budget_least_bytes = std::min(facts_.budget_least_bytes, facts_.budget_bytes);
   facts_.budget_most_bytes = std::max(facts_.budget_most_bytes, facts_.budget_bytes);
+  if (on_budget_) on_budget_(facts_.budget_bytes);
 }
 
 void JobServer::serve() {

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -56,7 +57,8 @@ struct JobTerms {
   bool automatic = false;  // the budget follows what the machine has, whatever budget_bytes says
   std::uint64_t flash_bytes = 0;
   JobBroker::Share share = JobBroker::Share::kStalls;
-  bool strict = false;  // a process that uses memory and cannot join is ended
+  bool strict = false;                                 // a process that uses memory and cannot join is ended
+  std::function<void(std::uint64_t bytes)> on_budget;  // called with each new budget, on the server's thread; brief
 };
 
 class JobServer {
@@ -95,6 +97,7 @@ class JobServer {
   const FileDescriptor listener_;
   const FileDescriptor wake_;
   const bool strict_;
+  const std::function<void(std::uint64_t)> on_budget_;
   // The thread's own.
   ProcessWatch watch_;
   std::optional<AutoMemory> automatic_;

@@ -6,6 +6,7 @@ import contextlib
 import os
 
 from .. import Error
+from .._notebook import Statistics
 
 try:
     import torch  # the extension is linked against its libraries
@@ -197,8 +198,9 @@ def manages(tensor: torch.Tensor) -> bool:
 
 def stats() -> dict:
     """Counters so far; see ebb/stats.h for their meaning. Also policy, description and step_seconds, and `waits`: for
-    whom the time was waited (the five worst operators and modules), for what kinds of tensors, and why."""
-    return _C.stats()
+    whom the time was waited (the five worst operators and modules), for what kinds of tensors, and why. A notebook
+    shows it as a table; `%load_ext ebbtide` adds the line magic %ebb."""
+    return Statistics(_C.stats())
 
 
 if "_when_imported" in globals():  # by `ebb run`, whose hook found this import half done
