@@ -19,6 +19,7 @@
 #include "plan/plan_command.h"
 #include "plan/whatif_command.h"
 #include "reference/reference_command.h"
+#include "run/report/report_command.h"
 #include "run/run_command.h"
 #include "sim/sim_command.h"
 #include "top/top_command.h"
@@ -40,6 +41,7 @@ struct CommandLine {
   SimArguments sim;
   FuzzArguments fuzz;
   TopArguments top;
+  ReportArguments report;
   CompletionArguments completion;
   ManArguments man;
 };
@@ -110,8 +112,8 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
       ->envname("EBB_SHARE");
   command->add_flag("--strict", run.strict, "End a process that uses memory and cannot be managed");
   command->add_option("--summary", run.summary, "Write the summary to this file, as JSON")->type_name("FILE");
-  command->add_option("--report", run.report, "Write a page about the run: where time and memory went")
-      ->type_name("FILE.html");
+  command->add_option("--report", run.report, "Write a page about the run, where time and memory went, or its data")
+      ->type_name("FILE.html|FILE.json");
   command
       ->add_option("--trace-events", run.events,
                    "Write steps, waits, memory and traffic over time, for ui.perfetto.dev")
@@ -198,7 +200,9 @@ CLI::App* add_trace(CLI::App& app, TraceArguments& trace) {
   command->add_option("FILE", trace.file, "ebb-trace, PyTorch or Chakra execution trace; -: standard input")
       ->required()
       ->type_name("");
-  command->add_option("--to", trace.to, "Write it as an ebb-trace: FILE.jsonl, FILE.jsonl.gz or FILE.jsonl.zst")
+  command
+      ->add_option("--to", trace.to,
+                   "Write it as an ebb-trace (FILE.jsonl, .jsonl.gz, .jsonl.zst), or for Perfetto (FILE.json)")
       ->type_name("FILE");
   command->add_flag("--json", trace.json, "Print one JSON object instead of a table");
   command->footer("Example: ebb trace pytorch_et.json --to step.jsonl.gz");
@@ -293,6 +297,7 @@ int dispatch(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   CLI::App* run = add_run(app, line.run);
   CLI::App* top = add_top(app, line.top);
+  CLI::App* report = add_report(app, line.report);
   CLI::App* doctor = add_doctor(app, line.doctor);
   CLI::App* trace = add_trace(app, line.trace);
   CLI::App* plan = add_plan(app, line.plan, line.whatif);
@@ -327,6 +332,7 @@ int dispatch(std::vector<std::string> arguments) {
   }
   refuse_empty_values(*app.get_subcommands().front());
   if (top->parsed()) return show_runs(line.top);
+  if (report->parsed()) return show_report(line.report);
   if (doctor->parsed()) return examine_machine(line.doctor);
   if (trace->parsed()) return show_trace(line.trace);
   if (plan->parsed()) return plan_either(line.plan, line.whatif, std::move(tail), marked);

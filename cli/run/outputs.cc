@@ -56,7 +56,12 @@ void publish(const RunAccount& account, const RunArguments& arguments, const Out
     write_all(STDERR_FILENO, summary_table(account, wants_colour(STDERR_FILENO)));
   }
   if (outputs.events) write(outputs.events, events_text(account));
-  if (outputs.report) write(outputs.report, report_page(report_json(account, account.page, recording)));
+  if (outputs.report) {
+    const nlohmann::ordered_json data = report_json(account, account.page, recording);
+    constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+    const bool bare = is_report_data(arguments.report);
+    write(outputs.report, bare ? data.dump(-1, ' ', false, kReplace) + "\n" : report_page(data));
+  }
 }
 
 }  // namespace ebb::cli

@@ -12,9 +12,11 @@
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "run/summary.h"
 #include "text.h"
 #include "trace/import.h"
 #include "trace/summary.h"
+#include "trace/trace_chrome.h"
 #include "trace/writer.h"
 
 namespace ebb::cli {
@@ -22,17 +24,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kChromeSuffix = ".json";
+
 // The name decides what is written, so a name that says nothing is most likely a mistake.
 void check_target(const std::string& to) {
   const std::string_view name(to);
-  for (const char* suffix : {".jsonl", ".jsonl.gz", ".jsonl.zst"}) {
+  for (const char* suffix : {".jsonl", ".jsonl.gz", ".jsonl.zst", kChromeSuffix}) {
     if (name.ends_with(suffix)) return;
   }
   std::error_code ignored;
   const bool special = std::filesystem::exists(to, ignored) && !std::filesystem::is_regular_file(to, ignored);
   if (to == "-" || (special && !std::filesystem::is_directory(to, ignored))) return;
-  throw Error(Status::kInvalid,
-              fmt::format("--to {}: name it FILE.jsonl, FILE.jsonl.gz or FILE.jsonl.zst, or '-' for stdout", to));
+  throw Error(
+      Status::kInvalid,
+      fmt::format("--to {}: name it FILE.jsonl, FILE.jsonl.gz or FILE.jsonl.zst, FILE.json for Perfetto, or '-' for "
+                  "stdout",
+                  to));
 }
 
 // Headers come from files: control characters must not reach a terminal.
@@ -108,7 +115,11 @@ std::string json_of(const Import& import, const Summary& summary) {
 int show_trace(const TraceArguments& arguments) {
   if (!arguments.to.empty()) check_target(arguments.to);
   const Import import = import_trace(arguments.file);
-  if (!arguments.to.empty()) write_trace(import.trace, arguments.to);
+  if (arguments.to.ends_with(kChromeSuffix)) {
+    SummaryFile(arguments.to, "trace", "--to").write(chrome_events(import.trace));
+  } else if (!arguments.to.empty()) {
+    write_trace(import.trace, arguments.to);
+  }
   const Summary summary = summarize(import.trace);
   const std::string text = arguments.json ? json_of(import, summary) : table_of(import, summary);
   // With the trace on stdout, what is for people goes beside it.

@@ -58,6 +58,47 @@ def test_a_page_of_statistics_without_a_timeline(box):
     assert data["run"]["evicted_bytes"] == 3 << 30 and data["wear"].startswith("3.00 GiB in ")
 
 
+def test_data_and_page_are_made_of_each_other(box):
+    command = ["echo", "</script><b>", "\033]0;title\007"]
+    assert box.run("run", "--quiet", "--report", "r.json", "--", *command).returncode == 0
+    data = json.loads((box.path / "r.json").read_text())
+    assert data["run"]["command"] == command
+    for source, target in (("r.json", "r.html"), ("r.html", "again.json"), ("r.html", "again.html")):
+        result = box.run("report", source, "--to", target)
+        assert result.returncode == 0 and result.stdout == result.stderr == b"", result.stderr
+    assert (box.path / "again.json").read_bytes() == (box.path / "r.json").read_bytes()
+    assert (box.path / "again.html").read_bytes() == (box.path / "r.html").read_bytes()
+    assert data_of((box.path / "r.html").read_text()) == data
+    for source, stdin in (("r.json", b""), ("r.html", b""), ("-", (box.path / "r.html").read_bytes())):
+        assert json.loads(box.run("report", source, "--json", stdin=stdin).stdout) == data
+        words = box.run("report", source, stdin=stdin).stdout.decode()
+        assert words.startswith("ebb report: echo </script><b> ?]0;title?\n") and data["wear"] in words
+        assert all(f"{name:<28} {value}" in words for name, value in data["tiles"])
+        assert all(text in words for text in data["advice"])
+
+
+@pytest.mark.parametrize("content, words", [
+    (None, "No such file"), (b"", "is no report"), (b"{}", "is no report"), (b"[1, 2", "is no report"),
+    (b"\xff\xfe", "is no report"), (b'<script type="application/json" id="data">{', "is no report"),
+    (b'{"run": {"command": [3]}, "tiles": [], "advice": [], "timeline": {}, "predictions": [], '
+     b'"prediction_note": "", "wear": ""}', "is no report"),
+    (b'{"run": {"command": []}, "tiles": [["a", 1]], "advice": [], "timeline": {}, "predictions": [], '
+     b'"prediction_note": "", "wear": ""}', "is no report")])
+def test_what_is_no_report(box, content, words):
+    if content is not None:
+        (box.path / "r.json").write_bytes(content)
+    for options in ([], ["--json"], ["--to", "page.html"]):
+        result = box.run("report", "r.json", *options)
+        assert result.returncode == 2 and result.stdout == b"" and result.stderr.count(b"\n") == 1
+        assert words in result.stderr.decode() and "ebb run --report FILE.json" in result.stderr.decode()
+    assert not (box.path / "page.html").exists()
+
+
+def test_a_page_that_cannot_be_written(box):
+    result = box.run("report", "r.json", "--to", "nowhere/r.html")
+    assert result.returncode == 2 and "nowhere/r.html" in result.stderr.decode() and "--to" in result.stderr.decode()
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     if not real_extension():

@@ -74,6 +74,48 @@ def test_conversion_to_standard_output(tiny):
     assert "tiny" in result.stderr
 
 
+def chrome(path, tmp_path):
+    """Its slices by thread, its counters, and the names of the threads."""
+    target = tmp_path / "events.json"
+    result = trace(path, "--to", target)
+    assert result.returncode == 0, result.stderr
+    events = json.loads(target.read_text())["traceEvents"]
+    threads = {event["args"]["name"]: event["tid"] for event in events if event["ph"] == "M"}
+    slices = {name: [event for event in events if event["ph"] == "X" and event["tid"] == tid]
+              for name, tid in threads.items()}
+    return slices, [event for event in events if event["ph"] == "C"]
+
+
+def test_chrome_events(tmp_path):
+    path = tmp_path / "two.jsonl"
+    path.write_text(TRACE + """{"tensor":2,"bytes":10,"kind":"workspace"}
+{"alloc":2}
+{"launch":1,"op":"re\\u001blu","reads":[0],"writes":[2]}
+{"launch":2,"op":"conv","ns":500,"reads":[2],"writes":[0]}
+{"mark":"step"}
+""")
+    slices, counters = chrome(path, tmp_path)
+    launches, iterations = slices["launches"], slices["iterations"]
+    assert [(each["name"], each["ts"], each["dur"]) for each in launches] == [
+        ("conv", 0, 1500), ("re\x1blu", 1500, 1), ("conv", 1501, 0.5)]
+    assert launches[0]["args"] == {"launch": 0, "read_bytes": 1048576, "written_bytes": 2097152}
+    assert launches[1]["args"]["duration"] == "unknown"
+    assert [(each["name"], each["ts"], each["dur"]) for each in iterations] == [
+        ("iteration 1", 0, 1500), ("iteration 2", 1500, 1.5)]
+    alive = [(each["ts"], {kind: count for kind, count in each["args"].items() if count}) for each in counters]
+    assert alive == [(0, {"weight": 1048576, "activation": 2097152}), (1500, {"weight": 1048576, "workspace": 10}),
+                     (1501.5, {"weight": 1048576})]
+
+
+def test_chrome_events_agree_with_the_summary(tmp_path):
+    summary = json.loads(trace(SAMPLE, "--json").stdout)
+    slices, counters = chrome(SAMPLE, tmp_path)
+    assert len(slices["launches"]) == summary["launches"] and len(slices["iterations"]) == summary["iterations"]
+    assert max(sum(each["args"].values()) for each in counters) == summary["peak_bytes"]
+    for before, after in zip(slices["launches"], slices["launches"][1:]):
+        assert after["ts"] == pytest.approx(before["ts"] + before["dur"])
+
+
 def test_pytorch_execution_trace(tmp_path):
     target = tmp_path / "mlp.jsonl.gz"
     result = trace(SAMPLE, "--to", target)
@@ -91,7 +133,8 @@ def test_what_is_refused(tiny, tmp_path):
     refused(trace(), "FILE")
     refused(trace(tmp_path / "absent"), "absent: cannot be opened")
     refused(trace(tmp_path), "cannot be read")
-    refused(trace(tiny, "--to", tmp_path / "out.json"), "FILE.jsonl.gz")
+    refused(trace(tiny, "--to", tmp_path / "out.txt"), "FILE.jsonl.gz", "FILE.json for Perfetto")
+    refused(trace(tiny, "--to", tmp_path / "absent/out.json"), "cannot be written", "--to")
     refused(trace(tiny, "--to", tmp_path / "absent/out.jsonl"), "cannot be created")
     refused(trace(tiny, "--to", ""), "the value is empty")
     refused(trace(tiny, "--frobnicate"))

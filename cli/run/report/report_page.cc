@@ -65,6 +65,8 @@ std::string harmless(const std::string& json) {
 
 }  // namespace
 
+bool is_report_data(const std::string& path) { return path.ends_with(".json"); }
+
 std::string report_page(const nlohmann::ordered_json& data) {
   std::string page(kHead);
   page += harmless(data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

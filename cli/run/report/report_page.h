@@ -7,6 +7,9 @@
 
 namespace ebb::cli {
 
+// Whether a report goes into this file as data, without a page around them: its name ends in .json.
+bool is_report_data(const std::string& path);
+
 // `data`: what report_json() made.
 std::string report_page(const nlohmann::ordered_json& data);
 
