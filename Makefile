@@ -5,13 +5,14 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON := .venv/bin/python
 READY := .venv/.bootstrapped
+RELEASE_PYTHON := python3
 BUILD := build/release
 CXX_FILES = python3 tools/tidy --list .cc .h
 # Versions of clang-format disagree; this one decides.
 CLANG_FORMAT_MAJOR := 14
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench reliability lint format clean build-product link-environment
+.PHONY: help setup demo test test-all bench reliability lint format clean wheel release build-product link-environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +63,13 @@ reliability: build-product ## fuzz the core in simulation; docs/reliability.md h
 	@$(PYTHON) bench/simulated/reliability.py --save $(if $(MINUTES),--minutes $(MINUTES))
 	@$(PYTHON) bench/tables.py
 
+# A wheel is for the Python that makes it: RELEASE_PYTHON=python3.12 for another. Tools come from pip's index.
+wheel: ## a wheel of ebb and ebbtide.array with all libraries in it, into dist/
+	@$(RELEASE_PYTHON) tools/release wheel
+
+release: ## all that is given away, each checked: source distribution, wheel, Debian packages; into dist/
+	@$(RELEASE_PYTHON) tools/release
+
 lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
 	@python3 tools/tidy
 	@if clang-format --version 2>/dev/null | grep -q 'version $(CLANG_FORMAT_MAJOR)\.'; then \
@@ -74,5 +82,5 @@ format: ## apply the layout of .clang-format
 	$(CXX_FILES) | xargs -r clang-format -i
 
 clean: ## remove what was built, but not .venv
-	rm -rf build python/ebbtide/_C.*.so python/ebbtide/_array.*.so python/ebbtide/_built_for.py
+	rm -rf build dist python/ebbtide/_C.*.so python/ebbtide/_array.*.so python/ebbtide/_built_for.py
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

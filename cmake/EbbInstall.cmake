@@ -1,5 +1,7 @@
 # What is installed, and where is in EbbLayout. `ebb`, the Python package and the libraries that `ebb run` loads; and in
-# a prefix also the C++ library: headers, archives, a CMake package (find_package(Ebbtide)) and a file for pkg-config.
+# a prefix also the C++ library: headers, archives, a CMake package (find_package(Ebbtide)) and a file for pkg-config,
+# which are the component dev (EbbPackage).
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/ebbtide/ DESTINATION ${EBB_PACKAGE_DESTINATION}
         FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE PATTERN "_built_for.py" EXCLUDE)
 foreach(extension ebb_adapter ebb_array_python)
@@ -17,10 +19,14 @@ install(TARGETS ebb_calls EXPORT Ebbtide LIBRARY DESTINATION ${EBB_CALLS_DESTINA
 if(TARGET ebb_host)
   install(TARGETS ebb_host LIBRARY DESTINATION ${EBB_CALLS_DESTINATION})
 endif()
-if(SKBUILD OR EBB_SANITIZE)
+if(EBB_SANITIZE)
   return()
 endif()
 include(EbbReference)
+if(SKBUILD)
+  return()
+endif()
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
 # One archive of all parts. Static, because the interface is C++ without a promise about its binary form: a program is
 # built again with a new Ebbtide anyway, and needs nothing of it at run time.
@@ -61,3 +67,4 @@ install(FILES ${CMAKE_BINARY_DIR}/EbbtideConfig.cmake ${CMAKE_BINARY_DIR}/Ebbtid
 file(RELATIVE_PATH ebb_prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(${CMAKE_SOURCE_DIR}/cmake/ebbtide.pc.in ${CMAKE_BINARY_DIR}/ebbtide.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/ebbtide.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+include(EbbPackage)

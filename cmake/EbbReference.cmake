@@ -1,4 +1,5 @@
-# Completions and manual pages, as the program itself tells them (cli/reference), where shells and man look in a prefix.
+# Completions and manual pages, as the program itself tells them (cli/reference), where shells and man look in a prefix;
+# in an environment of Python's, man finds them by PATH.
 if(NOT TARGET ebb_program OR CMAKE_CROSSCOMPILING)
   return()
 endif()
@@ -14,4 +15,4 @@ add_custom_command(OUTPUT ${ebb_share}/man/man1/ebb.1
   COMMAND ebb_program man --to ${ebb_share}/man/man1
   DEPENDS ebb_program COMMENT "Completions and manual pages" VERBATIM)
 add_custom_target(ebb_reference ALL DEPENDS ${ebb_share}/man/man1/ebb.1)
-install(DIRECTORY ${ebb_share}/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR})
+install(DIRECTORY ${ebb_share}/ DESTINATION ${EBB_SHARE_DESTINATION})

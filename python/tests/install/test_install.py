@@ -5,22 +5,14 @@ installed. The small packages that pip needs for a build come from its index; Py
 Each compiles Ebbtide; where there is a ccache, the second one has the objects of the first.
 """
 
-import importlib.util
 import json
 import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
-import venv
 
 import pytest
-import runner
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "pybind11>=2.13"]
-LIMIT_S = 1800
+from clean_machine import BUILD_REQUIREMENTS, ROOT, run
 
 LARGER_THAN_MEMORY = """
 import json, sys
@@ -32,80 +24,6 @@ print(json.dumps({
     "enabled": ebbtide.enabled(), "evicted": ebbtide.stats()["evicted_bytes"] if ebbtide.enabled() else 0,
     "path": sys.path, "package": ebbtide.__file__, "version": ebbtide.__version__}))
 """
-
-
-def run(*command, fails=False, **options):
-    """What a command prints, to both streams; it must succeed, or fail if that is asked for (None: either)."""
-    child = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           stdin=subprocess.DEVNULL, timeout=LIMIT_S, **options)
-    if fails is not None and (child.returncode != 0) != fails:
-        tail = "\n".join(child.stdout.splitlines()[-60:])
-        pytest.fail(f"exit code {child.returncode} of {' '.join(map(str, command))}\n{tail}", pytrace=False)
-    return child.stdout
-
-
-class Machine:
-    """A directory for everything, and an environment in which nothing points at this tree."""
-
-    def __init__(self, path):
-        self.path = path
-        (path / "tmp").mkdir()
-        (path / "elsewhere").mkdir()
-        ours = ("EBB_", "CCACHE_", "PYTHON", "VIRTUAL_ENV", "LD_PRELOAD", "CMAKE_", "MAKE")
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        # pip would keep what it compiles for as long as the machine lives. With one name of the compiler and paths
-        # relative to the build, ccache sees that all compile the same.
-        self.environment.update(TMPDIR=str(path / "tmp"), PIP_NO_CACHE_DIR="1", CXX=os.environ.get("CXX", "c++"),
-                                CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(path),
-                                CMAKE_BUILD_PARALLEL_LEVEL=str(os.cpu_count() or 1))
-
-    def run(self, *command, cwd=None, environment=None, **options):
-        return run(*command, cwd=cwd or self.path / "elsewhere", env=self.environment | (environment or {}), **options)
-
-    def python(self, name, torch=False, packages=()):
-        """A virtual environment; with torch, it sees the packages of the Python that runs this."""
-        venv.create(self.path / name, with_pip=True, symlinks=True)
-        python = self.path / name / "bin/python"
-        if torch:
-            self.give_torch(python)
-        if packages:
-            self.run(python, "-m", "pip", "install", "-q", *packages)
-        return python
-
-    def give_torch(self, python):
-        packages = self.run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-        where = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
-        pathlib.Path(packages, "torch_elsewhere.pth").write_text(f"{where}\n")
-
-    def source_distribution(self, python):
-        make = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
-        self.run(python, "-c", make, self.path, cwd=ROOT)
-        (archive,) = self.path.glob("ebbtide-*.tar.gz")
-        return archive
-
-    def unpacked(self, archive):
-        (self.path / "unpacked").mkdir()
-        self.run("tar", "-xzf", archive, "-C", self.path / "unpacked")
-        (sources,) = (self.path / "unpacked").iterdir()
-        return sources
-
-
-@pytest.fixture
-def machine(tmp_path):
-    machine = Machine(tmp_path)
-    probe = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", tmp_path / "tmp",
-                            BUILD_REQUIREMENTS[0]], capture_output=True, timeout=LIMIT_S)
-    if probe.returncode != 0:
-        pytest.skip("pip reaches no index to take its build requirements from")
-    return machine
-
-
-@pytest.fixture
-def flash(tmp_path):
-    path = pathlib.Path(runner.flash_folder()) / f"ebb-install-{os.getpid()}"
-    path.mkdir()
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.mark.slow
@@ -128,6 +46,9 @@ def test_pip_uses_the_torch_of_the_environment_it_installs_into(machine, flash):
     assert machine.run(ebb, "--version") == f"ebb {plain['version']}\n"
     metadata = "import importlib.metadata; print(importlib.metadata.version('ebbtide'))"
     assert machine.run(python, "-c", metadata).strip() == plain["version"]
+
+    for file in ("man/man1/ebb.1", "man/man1/ebb-top.1", "bash-completion/completions/ebb"):
+        assert (python.parents[1] / "share" / file).stat().st_size > 0, file
 
     loaded = machine.run(ebb, "run", *options, "--", "sh", "-c", "cat /proc/$$/maps")
     assert re.search(rf" {python.parents[1]}/lib\S*/libebb_calls\.so$", loaded, re.MULTILINE)
