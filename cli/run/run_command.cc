@@ -240,12 +240,12 @@ RunFacts facts_of(const RunArguments& arguments, const Variables& variables) {
 }
 
 // What of the sums over all processes is known better: at no time they had all the most that each ever had.
-void take_job(RunAccount& account, const JobFacts& job) {
+void take_job(RunAccount& account, const JobFacts& job, std::size_t processes) {
   const auto used = [](const JobProcess& process) { return process.used_memory; };
   account.managed = std::any_of(job.processes.begin(), job.processes.end(), used);
   account.stats.budget_bytes = job.budget_bytes;
   const std::uint64_t most = job.budget_most_bytes;
-  if (account.ranks.size() + account.processes.size() > 1) {
+  if (processes > 1) {
     account.stats.peak_resident_bytes = std::min(most, std::max(job.peak_resident_bytes, account.stats.resident_bytes));
   }
 }
@@ -268,7 +268,8 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.ranks = read_ranks(stats_path);
   account.processes = read_others(stats_path);
   account.job = job;
-  if (const auto reading = read_job(stats_path, true)) {
+  std::size_t processes = 0;
+  if (const auto reading = read_job(stats_path, true, &processes)) {
     account.managed = true;
     account.stats = reading->stats;
     account.policy = reading->policy;
@@ -277,7 +278,7 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
     account.steps_fetched_bytes = reading->steps_fetched_bytes;
     account.waits = reading->waits;
     account.page = reading->page;
-    if (job && !job->processes.empty()) take_job(account, *job);
+    if (job && !job->processes.empty()) take_job(account, *job, processes);
     account.step_seconds = account.ranks.empty() ? read_step_seconds(stats_path) : account.ranks[0].step_seconds;
   }
   return account;

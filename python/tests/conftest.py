@@ -97,3 +97,15 @@ def flash(ebbtide_built):
     left = list(runner.pathlib.Path(path).iterdir())
     shutil.rmtree(path)
     assert not left, f"children left files on flash: {left}"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The private directory of an `ebb run` is made here, and must be gone in the end."""
+    made = tmp_path / "private"
+    made.mkdir()
+    yield made
+    end = time.monotonic() + 5
+    while time.monotonic() < end and list(made.glob("ebb-*")):
+        time.sleep(0.05)
+    assert list(made.glob("ebb-*")) == [], "left on disk"

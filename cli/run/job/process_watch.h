@@ -2,7 +2,7 @@
 // or hook of ours reaches, and those forked from one that has joined, whose memory is outside the budget.
 //
 // It goes by /proc alone: what belongs to the job has its socket's name in its environment. One thread, a look every
-// second or so; a process is told of once.
+// second or so; a process is told of once, and is no outsider any more when it joins later.
 #pragma once
 
 #include <sys/types.h>
@@ -38,11 +38,16 @@ class ProcessWatch {
   struct Known {
     std::uint64_t started = 0;  // tells one process from a later one of this number
     bool ours = false;
-    int looks = 0;  // with torch in it, or as a fork, which may be about to become another program
+    int looks = 0;            // with torch in it, or as a fork, which may be about to become another program
+    std::uint64_t ticks = 0;  // that it had computed at the first look with torch in it
+  };
+  struct Seen {
+    bool forked = false;
+    std::uint64_t ticks = 0;
   };
 
   Known& know(pid_t pid, std::uint64_t started);
-  void judge(pid_t pid, Known& known, bool forked, std::vector<Outsider>& news);
+  void judge(pid_t pid, Known& known, const Seen& seen, std::vector<Outsider>& news);
 
   const std::string mark_;
   std::map<pid_t, Known> known_;

@@ -1,24 +1,19 @@
 """`ebb run` over several processes: one budget for all of them, with the losses that they have without Ebbtide."""
 
-import json
 import os
 import pathlib
-import re
 import signal
-import subprocess
 import sys
 import time
 
 import job_processes
 import pytest
 import runner
+from job_runs import TORCHRUN, Run, assert_within, losses, stock, users
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-EBB = os.environ.get("EBB_BIN") or ROOT / "build/release/cli/ebb"
 RANKS = pathlib.Path(__file__).resolve().parents[1] / "programs/ranks.py"
 KIB, MIB = runner.KIB, runner.MIB
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-LIMIT_S = 240
+TWO = [*TORCHRUN, 2]
 LARGE = 1536  # wide: 54 MiB of weights, and a rank has four times that with gradients and AdamW's state
 # Of a job: page tables, heaps, and what gloo and Python take more with large tensors than with small ones.
 MARGIN = 48 * MIB
@@ -26,79 +21,14 @@ MARGIN = 48 * MIB
 pytestmark = pytest.mark.usefixtures("ebbtide_built")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """The private directory of a run is made here, and must be gone in the end."""
-    made = tmp_path / "private"
-    made.mkdir()
-    yield made
-    end = time.monotonic() + 5
-    while time.monotonic() < end and list(made.glob("ebb-*")):
-        time.sleep(0.05)
-    assert list(made.glob("ebb-*")) == [], "left on disk"
-
-
-class Run:
-    """`ebb run` over a program, started."""
-
-    def __init__(self, folder, flash, budget, words, *, block="64KiB", more=()):
-        self.summary_path = folder / "summary.json"
-        options = ["--memory", budget, "--block", block, "--flash", flash, "--summary", self.summary_path, *more]
-        env = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT / "python")}
-        self.process = subprocess.Popen(list(map(str, [EBB, "run", *options, "--", *words])), stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, env=env)
-        self.out = self.err = ""
-
-    def until(self, pattern):
-        """The first match in what it says on stderr from now on."""
-        for line in self.process.stderr:
-            self.err += line
-            if found := re.search(pattern, line):
-                return found
-        raise AssertionError(f"ended before {pattern}: {self.err}")
-
-    def end(self, timeout=LIMIT_S):
-        self.out, err = self.process.communicate(timeout=timeout)
-        self.err += err
-        return self.process.returncode
-
-    def losses(self):
-        assert self.process.returncode == 0, self.err
-        return losses(self.out)
-
-    def summary(self):
-        return json.loads(self.summary_path.read_text(encoding="utf-8"))
-
-
-def losses(text):
-    return sorted(line for line in text.splitlines() if line[:1] in "01")
-
-
-def stock(*words):
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return losses(done.stdout)
-
-
-def users(summary):
-    """The processes that had memory."""
-    return [process for process in summary["job"]["processes"] if process["used_memory"]]
-
-
-def assert_within(summary, budget):
-    assert summary["managed"] and summary["budget_bytes"] == budget
-    assert summary["peak_resident_bytes"] <= budget and summary["job"]["peak_resident_bytes"] <= budget
-    assert summary["job"]["outside_the_budget"] == [] and summary["unmanaged_processes"] == 0
-
-
 # Of 2 x 24 MiB that a rank has in weights, gradients and AdamW's state; fully_shard halves them.
 @pytest.mark.parametrize("kind,budget", [
     ("ddp", 12 * MIB), pytest.param("ddp", 24 * MIB, marks=pytest.mark.slow), ("fsdp", 8 * MIB),
     pytest.param("fsdp", 12 * MIB, marks=pytest.mark.slow)])
 def test_ranks_of_torchrun(flash, folder, kind, budget):
-    run = Run(folder, flash, budget, [*TORCHRUN, RANKS, kind])
+    run = Run(folder, flash, budget, [*TWO, RANKS, kind])
     run.end()
-    assert len(run.losses()) == 8 and run.losses() == stock(*TORCHRUN, RANKS, kind)
+    assert len(run.losses()) == 8 and run.losses() == stock(*TWO, RANKS, kind)
     summary = run.summary()
     assert_within(summary, budget)
     assert [process["used_memory"] for process in summary["job"]["processes"]] == [False, True, True], "launcher, ranks"
@@ -109,7 +39,7 @@ def test_ranks_of_torchrun(flash, folder, kind, budget):
 
 
 def watched(folder, flash, budget, width, share):
-    run = Run(folder, flash, budget, [*TORCHRUN, RANKS, "ddp", "--width", width], block="2MiB",
+    run = Run(folder, flash, budget, [*TWO, RANKS, "ddp", "--width", width], block="2MiB",
               more=["--share", share, "--quiet"])
     watch = job_processes.Watch(run.process.pid)
     run.end()
@@ -157,7 +87,7 @@ def test_workers_of_a_loader(flash, folder, workers):
 
 @pytest.mark.slow
 def test_memory_moves_to_the_rank_that_needs_it(flash, folder):
-    program = [*TORCHRUN, RANKS, "ddp", "--uneven", "--width", 1024, "--steps", 24]
+    program = [*TWO, RANKS, "ddp", "--uneven", "--width", 1024, "--steps", 24]
     run = Run(folder, flash, 96 * MIB, program)
     run.end()
     assert len(run.losses()) == 48 and run.losses() == stock(*program)
@@ -168,7 +98,7 @@ def test_memory_moves_to_the_rank_that_needs_it(flash, folder):
 
 
 def test_a_rank_is_killed(flash, folder):
-    run = Run(folder, flash, 24 * MIB, [*TORCHRUN, RANKS, "ddp", "--steps", 100000])
+    run = Run(folder, flash, 24 * MIB, [*TWO, RANKS, "ddp", "--steps", 100000])
     os.kill(int(run.until(r"pid (\d+) trains")[1]), signal.SIGKILL)
     assert run.end(60) == 1
     assert "Signal 9" in run.err, "the launcher's own error reaches the user"
@@ -177,7 +107,7 @@ def test_a_rank_is_killed(flash, folder):
 
 def test_ebb_is_killed(flash, folder):
     """What it has started goes on with what it has, and nothing stays on disk."""
-    run = Run(folder, flash, 24 * MIB, [*TORCHRUN, RANKS, "ddp", "--steps", 30])
+    run = Run(folder, flash, 24 * MIB, [*TWO, RANKS, "ddp", "--steps", 30])
     run.until(r"pid (\d+) trains")
     run.process.kill()
     run.process.wait()
@@ -186,12 +116,12 @@ def test_ebb_is_killed(flash, folder):
         time.sleep(0.05)
     assert list(folder.glob("ebb-*")) == []
     out = run.process.stdout.read()
-    assert len(losses(out)) == 60 and losses(out) == stock(*TORCHRUN, RANKS, "ddp", "--steps", 30)
+    assert len(losses(out)) == 60 and losses(out) == stock(*TWO, RANKS, "ddp", "--steps", 30)
 
 
 def test_too_many_processes_are_refused(flash, folder):
     """With a message in the process that has no place; the others go on."""
-    words = [*TORCHRUN[:-1], 4, RANKS, "ddp"]
+    words = [*TORCHRUN, 4, RANKS, "ddp"]
     run = Run(folder, flash, 40 * MIB, words, block="2MiB", more=["--quiet"])
     assert run.end() == 1
     assert "the job's budget of 40.0 MiB is shared by 2 processes" in run.err
