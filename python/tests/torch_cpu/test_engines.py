@@ -7,6 +7,7 @@ transformers.
 
 import importlib.util
 import sys
+import tempfile
 
 import pytest
 import runner
@@ -32,6 +33,12 @@ pytestmark = pytest.mark.usefixtures("ebbtide_built")
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def short_folder():
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as made:
+        yield made
 
 
 def need(*packages):
@@ -80,9 +87,10 @@ def test_lightning_starts_a_rank_itself(flash, folder):
 
 
 @pytest.mark.slow
-def test_ray_train(flash, folder):
+def test_ray_train(flash, folder, monkeypatch, short_folder):
     """Workers are children of Ray's daemons: they join by what they inherit of the environment."""
     need("ray", "pyarrow")  # as in ray[train]
+    monkeypatch.setenv("RAY_TMPDIR", short_folder)  # its sockets have long names, and so has tmp_path
     words, budget = [sys.executable, ENGINES / "ray_train.py"], 16 * MIB
     run = Run(folder, flash, budget, words)
     run.end(600)
