@@ -42,6 +42,7 @@ TABLES = {
     "prediction": ("prediction", "prediction", "document"),
     "loops": ("loops", "loops", "document"),
     "sequences": ("sequences", "sequences", "document"),
+    "ranks": ("ranks", "ranks", "document"),
     "reliability": ("reliability", "reliability", "document"),
     "mutations": ("reliability", "reliability", "document_mutations"),
     "g10": ("g10", "g10", "document"),

@@ -189,6 +189,17 @@ CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
   command->add_option("--iterations", sim.iterations, "Of one that repeats: how many; the last one is reported [5]")
       ->type_name("N");
   add_warm_up_option(*command, sim.warm_up);
+  auto* const ranks = command->add_option("--ranks", sim.ranks, "Instead: so many ranks that sum up their gradients")
+                          ->type_name("N,...");
+  command->add_option("--network", sim.network, "Of ranks: between neighbours in a ring [12.5GB/s]")
+      ->type_name("RATE")
+      ->needs(ranks);
+  command->add_option("--latency", sim.latency_us, "Of ranks: of a message, in microseconds [10]")
+      ->type_name("MICROSECONDS")
+      ->needs(ranks);
+  command->add_option("--per-drive", sim.per_drive, "Of ranks: so many share a drive, the others have another one [8]")
+      ->type_name("N")
+      ->needs(ranks);
   command->add_flag("--json", sim.json, "Print one JSON object instead of a table");
   command->footer(
       "Example: ebb sim vit.jsonl.gz --device-memory 40GiB --host-memory 128GiB --flash-read 3.2GB/s --policy all");

@@ -16,6 +16,7 @@
 #include "ebb/units.h"
 #include "numbers.h"
 #include "rivals/policies.h"
+#include "sim/ranks_command.h"
 #include "sim/sim_report.h"
 #include "text.h"
 #include "trace/reader.h"
@@ -135,6 +136,10 @@ int simulate_trace(const SimArguments& arguments) {
   const Trace trace = read_trace(arguments.trace);
   TraceSimulator::Options options = options_of(arguments, trace);
   if (trace.launches.empty()) throw Error(Status::kInvalid, "the trace has no launches: there is nothing to simulate");
+  if (!arguments.ranks.empty()) {
+    if (arguments.policy != "all" && names.size() > 1) throw Error(Status::kInvalid, "--policy: one only with --ranks");
+    return simulate_ranks(arguments, trace, arguments.policy == "all" ? "foresight" : names.front(), options);
+  }
   if (trace.sequence) check_sequence(arguments);
   const std::uint32_t warm_up = warm_up_of(arguments.warm_up, trace);
   std::vector<double> factors;

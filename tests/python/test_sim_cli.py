@@ -321,3 +321,62 @@ def test_rivals_are_what_was_published():
     assert found["on_demand"] == pytest.approx(published["lru"], rel=0.05)
     assert found["g10"] == pytest.approx(published["prefetch_lru"], rel=0.05)
     assert found["foresight"] <= published["prefetch_lru"]
+
+
+def ranks_trace(folder):
+    """Four layers of 32 MiB, whose gradients update them."""
+    size, layers = 32 * MIB, range(4)
+    tensors = [{"kind": "weight", "persistent": True}] * 4 + [{"kind": "gradient"}] * 4
+    launches = [(10_000_000, [i], [4 + i]) for i in layers] + [(1_000_000, [4 + i, i], [i]) for i in layers]
+    lines = [{"format": "ebb-trace", "version": 1, "model": "ranks"}]
+    lines += [{"tensor": i, "bytes": size, **each} for i, each in enumerate(tensors)]
+    lines += [{"launch": i, "op": f"op{i}", "ns": ns, "reads": reads, "writes": writes}
+              for i, (ns, reads, writes) in enumerate(launches)]
+    path = folder / "ranks.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_ranks_share_a_drive_and_a_network(tmp_path):
+    trace = ranks_trace(tmp_path)
+    machine = ["--device-memory", "160MiB", "--host-memory", 0, "--flash-read", "3GB/s", "--flash-write", "3GB/s"]
+    report = sim_json(trace, "--ranks", "64,1,8,2", "--per-drive", 4, "--network", "10GB/s", "--latency", 5, *machine)
+    rows = report["rows"]
+    assert [row["ranks"] for row in rows] == [1, 2, 8, 64]
+    assert [row["sharing_drive"] for row in rows] == [1, 2, 4, 4]
+    assert report["gradient_bytes"] == 4 * 32 * MIB and report["policy"] == "foresight"
+    # 25 MiB are full with one gradient: four all-reduces of 2 (N - 1) messages, 5 us and 1 / N of 32 MiB each.
+    for row in rows:
+        messages = 2 * (row["ranks"] - 1)
+        expected = 4 * (messages * 5e-6 + messages / row["ranks"] * 32 * MIB / 10e9) * 1e9
+        assert abs(row["network_ns"] - expected) <= 4
+        assert row["compute_ns"] == 44_000_000 <= row["step_ns"]
+    assert rows[0]["of_alone"] == 1 and rows[0]["network_ns"] == 0
+    assert rows[3]["of_alone"] <= rows[2]["of_alone"] < rows[1]["of_alone"] < 1
+    assert rows[2]["bound_by"] == "drive" and report["drive_binds_from"] is not None
+
+
+def test_ranks_on_a_slow_network(tmp_path):
+    trace = ranks_trace(tmp_path)
+    report = sim_json(trace, "--ranks", "1,2,1024", "--network", "1GB/s", "--device-memory", "4GiB", "--host-memory", 0)
+    assert [row["bound_by"] for row in report["rows"]] == ["compute", "network", "network"]
+    assert report["network_binds_from"] == 2 and report["drive_binds_from"] is None
+    table = sim(trace, "--ranks", "1,2", "--network", "1GB/s", "--device-memory", "4GiB", "--host-memory", 0).stdout
+    assert "from 2 ranks on the network binds" in table and "128 MiB of gradients" in table
+
+
+@pytest.mark.parametrize("words,message", [
+    (["--ranks", "0"], "--ranks: '0' is not a number from 1"),
+    (["--ranks", "2,x"], "--ranks: 'x' is not a number"),
+    (["--ranks", "2", "--network", "0"], "--network: must not be 0"),
+    (["--ranks", "2", "--network", "fast"], "--network: "),
+    (["--ranks", "2", "--latency", "-1"], "--latency: must be from 0"),
+    (["--ranks", "2", "--per-drive", "0"], "--per-drive: '0' is not a number from 1"),
+    (["--ranks", "2", "--vary", "0.5"], "--vary: not with --ranks"),
+    (["--ranks", "2", "--timing", "artifact"], "--timing: not with --ranks"),
+    (["--ranks", "2", "--policy", "window,g10"], "--policy: one only with --ranks"),
+    (["--network", "1GB/s"], "--ranks"),
+])
+def test_what_ranks_cannot_be(tmp_path, words, message):
+    result = sim(ranks_trace(tmp_path), *words)
+    assert result.returncode == 2 and message in result.stderr
