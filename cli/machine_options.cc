@@ -76,6 +76,14 @@ Machine machine_of(const MachineArguments& arguments, const Trace::Origin& origi
   return machine;
 }
 
+Machine with_part_of_flash(Machine machine, std::uint32_t processes) {
+  for (double* const bps : {&machine.flash_read_bps, &machine.flash_write_bps, &machine.flash_total_bps,
+                            &machine.busy_read_bps, &machine.busy_write_bps, &machine.busy_total_bps}) {
+    *bps /= processes;
+  }
+  return machine;
+}
+
 std::string describe(const Machine& machine) {
   std::string text = format_size(machine.device_bytes) + " device memory";
   if (machine.has_host()) text += ", " + format_size(machine.host_bytes) + " host memory";

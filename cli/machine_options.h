@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -26,6 +27,9 @@ void add_machine_options(CLI::App& command, MachineArguments& arguments);
 
 // Throws Error that names the option.
 Machine machine_of(const MachineArguments& arguments, const Trace::Origin& origin = {});
+
+// What each of so many processes has that share the drive equally.
+Machine with_part_of_flash(Machine machine, std::uint32_t processes);
 
 // "40 GiB device memory, 128 GiB host memory, 15.8 GB/s to the device, flash reads 3.2 GB/s and writes 3.2 GB/s".
 std::string describe(const Machine& machine);

@@ -165,17 +165,20 @@ std::vector<WhatIfRow> rows_of(const Request& request, std::uint64_t peak_bytes)
 
 int report_on(const WhatIfArguments& arguments, Request& request, const Trace& trace, Json program) {
   const Vitality vitality = analyse(trace, 1);
-  WhatIfFindings findings{trace, vitality, std::move(program), {}, "", 0, {}};
+  const std::uint32_t ranks = std::max(program.value("ranks_here", 1u), 1u);
+  WhatIfFindings findings{trace, vitality, std::move(program), {}, "", 0, ranks, {}};
   findings.flash_source = complete_flash(arguments, request);
   findings.machine = request.machine;
   findings.available_bytes = read_machine_memory().usable_bytes();
-  for (WhatIfRow& row : rows_of(request, vitality.peak_live_bytes)) {
+  const Machine machine = with_part_of_flash(request.machine, ranks);
+  for (WhatIfRow& row : rows_of(request, ranks * vitality.peak_live_bytes)) {
     show_progress(STDERR_FILENO, fmt::format("simulating {}", format_size(row.memory_bytes)));
     const std::uint64_t bytes = row.memory_bytes;
+    row.memory_bytes /= ranks;
     // Where everything fits, blocks that are partly used need room too.
     const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * TraceSimulator::Options{}.block_bytes;
-    if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * bytes, least);
-    findings.rows.push_back(simulate(trace, request.machine, row));
+    if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, least);
+    findings.rows.push_back(simulate(trace, machine, row));
     findings.rows.back().memory_bytes = bytes;
   }
   show_progress(STDERR_FILENO, "");

@@ -40,6 +40,10 @@ const char* binding(const WhatIfRow& row) {
 // What is repeated: a step of training, a token, a call of the model; else all of the program.
 std::string what(const WhatIfFindings& findings) { return findings.program.value("what", "step"); }
 
+bool fits(const WhatIfFindings& findings) {
+  return findings.ranks * findings.vitality.peak_live_bytes <= findings.available_bytes;
+}
+
 std::string launch_text(const Trace& trace, std::uint32_t launch) {
   return fmt::format("launch {} ({})", launch, trace.ops[trace.launches[launch].op]);
 }
@@ -73,9 +77,13 @@ std::string memory_part(const WhatIfFindings& findings) {
                           launch_text(findings.trace, vitality.peak_live_launch)));
   row("largest launch", fmt::format("{}, {}", format_size(vitality.working_set_bytes_max),
                                     launch_text(findings.trace, vitality.working_set_max_launch)));
-  const bool fits = vitality.peak_live_bytes <= findings.available_bytes;
-  row("this machine",
-      fmt::format("{} available: the tensors {}", format_size(findings.available_bytes), fits ? "fit" : "do not fit"));
+  if (findings.ranks > 1) {
+    row("ranks",
+        fmt::format("{} on this machine, of {}: each has this, and a part of the disk; a budget is for all here",
+                    findings.ranks, number(findings.program, "ranks")));
+  }
+  row("this machine", fmt::format("{} available: the tensors {}", format_size(findings.available_bytes),
+                                  fits(findings) ? "fit" : "do not fit"));
   return out;
 }
 
@@ -147,7 +155,8 @@ Json to_json(const WhatIfFindings& findings) {
           {"persistent_bytes", persistent_bytes(findings.trace)},
           {"largest_launch_bytes", vitality.working_set_bytes_max},
           {"available_bytes", findings.available_bytes},
-          {"fits", vitality.peak_live_bytes <= findings.available_bytes},
+          {"fits", fits(findings)},
+          {"ranks_here", findings.ranks},
           {"stock_ns", number(findings.program, "stock_ns")},
           {"flash_read_bps", findings.machine.flash_read_bps},
           {"flash_write_bps", findings.machine.flash_write_bps},

@@ -34,6 +34,8 @@ struct WhatIfFindings {
   Machine machine;
   std::string flash_source;  // where the speed of flash comes from
   std::uint64_t available_bytes = 0;
+  std::uint32_t ranks =
+      1;  // on this machine; each is as the one that was followed, and a row's memory is theirs together
   std::vector<WhatIfRow> rows;
 };
 

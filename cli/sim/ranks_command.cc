@@ -60,22 +60,13 @@ void check(const SimArguments& arguments, const Trace& trace) {
   if (arguments.timing != "strict") refuse("--timing: not with --ranks, which knows strict timing only");
 }
 
-// What one of those that share a drive has of it.
-Machine part_of(Machine machine, std::uint32_t sharing) {
-  for (double* const bps : {&machine.flash_read_bps, &machine.flash_write_bps, &machine.flash_total_bps,
-                            &machine.busy_read_bps, &machine.busy_write_bps, &machine.busy_total_bps}) {
-    *bps /= sharing;
-  }
-  return machine;
-}
-
 std::uint64_t ns_for(std::uint64_t bytes, double bps) {
   return bps > 0 ? static_cast<std::uint64_t>(1e9 * static_cast<double>(bytes) / bps) : 0;
 }
 
 RanksRow run(const RingTrace& ring, std::uint32_t ranks, std::uint32_t sharing, const std::string& policy,
              TraceSimulator::Options options) {
-  options.machine = part_of(options.machine, sharing);
+  options.machine = with_part_of_flash(options.machine, sharing);
   const auto last = TraceSimulator(ring.trace, make_any_policy(policy), options).run().back();
   const std::uint64_t in = last.lanes[static_cast<std::size_t>(Lane::kFlashIn)].bytes;
   const std::uint64_t out = last.lanes[static_cast<std::size_t>(Lane::kFlashOut)].bytes;

@@ -6,6 +6,7 @@ torch has been imported; from then on the program makes no real tensors on its m
 
     answers    plausible values where the program reads content
     patches    checkpoints, loaders and compilers made harmless
+    ranks      one of many ranks, alone
     recorder   operators and storages as events
     accumulate sums of gradients as they are with real tensors
     session    where steps begin and end; how the program is left

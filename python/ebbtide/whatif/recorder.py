@@ -16,7 +16,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import answers
-from .files import in_mapped_file
 
 ALLOC, FREE = 0, 1
 
@@ -31,6 +30,7 @@ _SILENT = ("prim", "profiler", "prims")
 # no use of the table.
 _LOOKUPS = {"aten::embedding": 1, "aten::index_select": 2, "aten::index": 1}
 _ROWS_MAX, _ROW_COST = 64, 4 << 20
+_MAPPING_MIN = 4 << 20  # bytes of a mapping that `ebb run` serves: two blocks
 _MAPPED_MIN = 1024  # bytes; smaller ones are counted as tensors of the program's
 
 
@@ -113,6 +113,8 @@ class Recorder(TorchDispatchMode):
 
     def id_of(self, tensor):
         """The id of a tensor's storage, or None if it has never been seen."""
+        while not isinstance(tensor, FakeTensor) and hasattr(tensor, "__tensor_flatten__"):
+            tensor = getattr(tensor, tensor.__tensor_flatten__()[0][0])
         address = tensor.untyped_storage()._cdata
         if address in self._stand_ins and not isinstance(tensor, FakeTensor):
             address = self._stand_ins[address][0]._cdata
@@ -132,6 +134,15 @@ class Recorder(TorchDispatchMode):
         self._references[number] = weakref.ref(storage, lambda _: self._died(address, number))
         return number
 
+    def resized(self, storage):
+        """A storage has lost its memory, or got some, though it lives on: fully_shard does so with whole parameters."""
+        number = self._ids.pop(storage._cdata, None)
+        if number is not None:
+            self._references.pop(number, None)
+            self.events.append((FREE, number))
+        if storage.nbytes() > 0:
+            self.events.append((ALLOC, self._enter(storage, "compute")))
+
     def _phase_now(self, given):
         if self.phase.optimizer:
             return "optimizer"
@@ -142,7 +153,12 @@ class Recorder(TorchDispatchMode):
     # Operators
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+            return NotImplemented  # made of other tensors, as DTensor: what it does with these comes here
         kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if isinstance(device, torch.device) and device.type == "cpu" and device.index is not None:
+            kwargs = {**kwargs, "device": torch.device("cpu")}  # the same, but not to a FakeTensorMode
         schema = self._schemas.get(func)
         if schema is None:
             schema = self._schemas[func] = _Schema(func)
@@ -253,7 +269,25 @@ def _table_of_rows(func, args):
 def _is_mapped(tensor):
     """Whether a real tensor is a part of a mapped file, and large enough for `ebb run` to plan by it."""
     real = tensor.untyped_storage()
-    return real.nbytes() >= _MAPPED_MIN and not isinstance(tensor, FakeTensor) and in_mapped_file(real.data_ptr())
+    return real.nbytes() >= _MAPPED_MIN and not isinstance(tensor, FakeTensor) and _in_mapped_file(real.data_ptr())
+
+
+def _in_mapped_file(address):
+    """Whether `ebb run` would serve a mapping of a file that this address lies in (docs/files.md)."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            for line in maps:
+                if "/" not in line:
+                    continue
+                addresses, allowed, _, _, inode = line.split(None, 5)[:5]
+                begin, end = (int(each, 16) for each in addresses.split("-"))
+                if not begin <= address < end:
+                    continue
+                kernels = "x" in allowed or ("w" in allowed and "s" in allowed)
+                return inode != "0" and not kernels and end - begin >= _MAPPING_MIN
+    except OSError:
+        pass
+    return False
 
 
 def _covers(tensor, storage):

@@ -23,7 +23,7 @@ import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import answers, kinds, patches
+from . import answers, kinds, patches, ranks
 from .recorder import Recorder
 
 _EVENTS_MAX = 12_000_000  # a trace has at most 16 Mi lines
@@ -57,6 +57,7 @@ class Session:
     def begin(self):
         answers.install(self.notes)
         patches.install(self.notes)
+        ranks.install(self.notes, self.recorder)
         self._watch()
         self._excepthook = sys.excepthook
         sys.excepthook = self._failed

@@ -10,7 +10,7 @@ import os
 import resource
 import time
 
-from . import calibration, kinds
+from . import calibration, kinds, ranks
 from .recorder import FREE, Launch
 from .roofline import Roofline, Rough
 
@@ -215,6 +215,7 @@ def write(session):
         "what": _what(session), "launches": writer.launches, "bytes": writer.bytes,
         "mapped_bytes": writer.mapped_bytes, "kernels_ns": kernels, "views_ns": overhead,
         "stock_ns": kernels + overhead + round(_fresh_bytes(window) * roofline.fault_ns_per_byte),
-        "notes": session.notes.counts, "rss_peak_bytes": rss,
+        "notes": session.notes.counts, "rss_peak_bytes": rss, "ranks_here": ranks.present()[0],
+        "ranks": ranks.present()[1],
         "calibration": {"key": calibration.key(), "measured": measured.get("measured")},
     }

@@ -264,6 +264,13 @@ def test_conversions_copies_and_checkpointing(tmp_path, cache):
     assert any("torch.compile" in note for note in found.report["notes"])
 
 
+def test_a_processor_with_a_number_is_the_processor(tmp_path, cache):
+    """Ranks of Accelerate call theirs so."""
+    model = MODELS["mlp"].replace("torch.randn(64, 512)", "torch.randn(64, 512).to('cpu:0')")
+    found = follow(script(tmp_path, model, LOOP), cache)
+    assert found.code == 0, found.output
+
+
 def test_inference_ends_with_the_second_call(tmp_path, cache):
     body = """
         model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)).eval()
@@ -385,6 +392,28 @@ def test_plan_predicts_less_memory(tmp_path, ebb):
     assert json.loads(again.stdout)["launches"] == found["launches"], again.stderr
     table = ebb("plan", "--memory", "128MiB,1GiB", *SPEEDS, "--", sys.executable, path).stdout
     assert "128 MiB" in table and "bound by" in table and "\x1b" not in table
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_a_rank_of_a_launcher_is_followed(kind, tmp_path, ebb, cache, flash):
+    """Weights and state are exact, and the peak is that of a rank that really runs; two share memory and disk."""
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2,
+             ROOT / "python/tests/programs/ranks.py", kind, "--width", 1024]
+    planned = ebb("plan", "--json", "--memory", "64MiB,1GiB", *SPEEDS, "--", *words)
+    assert planned.returncode == 0, planned.stderr
+    found = json.loads(planned.stdout)
+    weights = 6 * (1024 + 1) * 1024 * 4 // (2 if kind == "fsdp" else 1)
+    assert found["program"]["bytes"]["weight"] == weights
+    assert found["program"]["bytes"]["optimizer"] - 2 * weights == 12 * 4, "and a count for each parameter"
+    assert found["program"]["ranks"] == found["ranks_here"] == 2
+    less, more = found["budgets"]
+    assert less["memory_bytes"] == 64 * 2**20 and less["flash_write_bytes"] > 0 and more["flash_write_bytes"] == 0
+    ran = ebb("run", "--quiet", "--memory", "1GiB", "--block", "64KiB", "--flash", flash, "--summary",
+              tmp_path / "summary.json", "--", *words, OMP_NUM_THREADS="1")
+    assert ran.returncode == 0, ran.stderr
+    for rank in json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["ranks"]:
+        # fully_shard gathers ahead, as threads happen to run.
+        assert abs(found["peak_bytes"] - rank["peak_live_bytes"]) < 0.1 * rank["peak_live_bytes"]
 
 
 @pytest.mark.parametrize("arguments, expected", [

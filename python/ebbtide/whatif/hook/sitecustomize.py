@@ -22,9 +22,17 @@ def _load(name, path, **options):
 
 
 def _start(hook):
-    """Makes tensors fake in this process if it is the one that claims the run, or stops it with the reason."""
+    """Makes tensors fake in this process if it is the one that claims the run, or stops it with the reason.
+
+    A launcher of ranks only launches; of its ranks the first one is followed, in a group in which it is alone.
+    """
     path = os.environ.get("EBB_CLAIM")
-    if not path or not hook._claim(path):
+    if not path or hook._launches():
+        return
+    rank = hook._rank()
+    if rank is not None and rank[0] > 0:
+        os._exit(0)  # what it would do is what the first one does
+    if not hook._claim(path):
         return
     try:
         # Not as a part of `ebbtide`, which needs the compiled extension; this needs none.
