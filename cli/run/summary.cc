@@ -239,7 +239,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
   wait_rows(account.waits, row);
   if (account.on_device) {
-    row("changes of mappings", fmt::format("{} in {} of the host's time", stats.mappings,
+    row("changes of mappings", fmt::format("{}, for which launches waited {}", stats.mappings,
                                            format_seconds(static_cast<double>(stats.mapping_ns) / 1e9)));
     row("waits for the GPU", fmt::format("{} of {} in all", stats.device_waits,
                                          format_seconds(static_cast<double>(stats.device_wait_ns) / 1e9)));

@@ -40,7 +40,8 @@ struct Stats {
   // Time.
   std::uint64_t stall_ns = 0;  // wall time in which at least one thread of the program waited for us
   std::uint64_t steps = 0;
-  // Of a GPU: host time in the driver for changing what is mapped where, and waiting for what the GPU still has in use.
+  // Of a GPU: how long launches have waited for the driver to change what is mapped where, and for what the GPU still
+  // has in use.
   std::uint64_t mappings = 0;
   std::uint64_t mapping_ns = 0;
   std::uint64_t device_waits = 0;
