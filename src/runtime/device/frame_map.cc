@@ -120,17 +120,22 @@ Status FrameMap::clear(BlockIndex block) {
   });
   EBB_CHECK(found != leaving_.end());
   if (const Status status = timelines_.wait_here(found->until); status != Status::kOk) return status;
-  leaving_.erase(found);
   std::vector<BlockIndex> blocks{block};
-  return unmap_all(blocks);
+  const Status status = unmap_all(blocks);
+  if (status == Status::kOk) leaving_.erase(found);
+  return status;
+}
+
+bool FrameMap::changing(std::span<const BlockIndex> blocks) const {
+  return std::any_of(blocks.begin(), blocks.end(), [&](BlockIndex block) { return places_[block.value()].changing; });
 }
 
 Status FrameMap::apply(std::span<const BlockIndex> needed) {
+  if (changing(needed)) return Status::kBusy;
   std::vector<BlockIndex> wanted;
   for (const BlockIndex block : needed) {
     const Place& place = places_[block.value()];
     EBB_CHECK(place.wanted.valid());
-    if (place.changing) return Status::kBusy;
     if (place.mapped != place.wanted) wanted.push_back(block);
   }
   for (const BlockIndex block : wanted) {

@@ -50,9 +50,11 @@ class FrameMap final : public BackingMemory {
   // A new allocation in a block that stays: its launches wait for those of the old one.
   void renew(FrameIndex frame);
 
-  // Maps what these blocks need, waiting here for an address that is still in use. kBusy: one of them is being changed;
-  // ask again after end_changes(). kNoMemory, kIoError.
+  // Maps what these blocks need, waiting here for an address that is still in use. kBusy: one of them is changing.
+  // kNoMemory, kIoError.
   Status apply(std::span<const BlockIndex> needed);
+  // Whether end_changes() has to come before one of these can be mapped.
+  bool changing(std::span<const BlockIndex> blocks) const;
   // The launches that used these are over: takes the mappings away (strict).
   Status unmap(std::span<const BlockIndex> blocks);
 

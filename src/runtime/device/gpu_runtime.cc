@@ -344,20 +344,19 @@ void GpuRuntime::let_rush(Lock& lock, std::span<const BlockIndex> blocks) {
 
 // Maps a launch's blocks and lets its stream wait for what has to be over before.
 void GpuRuntime::order(Lock& lock, Launch& launch) {
-  Status status = frames_.apply(launch.blocks);
-  if (status == Status::kBusy) {
+  if (frames_.changing(launch.blocks)) {
     const std::uint64_t start = monotonic_ns();
-    mapped_.wait_for(lock, kFlashMax, [&] { return (status = frames_.apply(launch.blocks)) != Status::kBusy; });
+    mapped_.wait_for(lock, kFlashMax, [&] { return !frames_.changing(launch.blocks); });
     frames_.waited(monotonic_ns() - start);
   }
-  if (status != Status::kOk) fail(status);
+  if (const Status status = frames_.apply(launch.blocks); status != Status::kOk) fail(status);
   Fences fences;
   launch.frames.reserve(launch.blocks.size());
   for (const BlockIndex block : launch.blocks) {
     launch.frames.push_back(core_.table()[block].frame);
     fences.add(frames_.before(launch.frames.back()));
   }
-  if (status = timelines_->wait(launch.line, fences); status != Status::kOk) fail(status);
+  if (const Status status = timelines_->wait(launch.line, fences); status != Status::kOk) fail(status);
   check_device();
 }
 
