@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -70,6 +71,20 @@ void tell_of_node(const Node& node, WaitContext& context) {
   context.module = dot == std::string::npos ? "(model)" : parameter->substr(0, dot);
 }
 
+// For the program's main thread, at the next operation of its interpreter.
+int raise_kept(void* error) {
+  const std::unique_ptr<py::error_already_set> kept(static_cast<py::error_already_set*>(error));
+  kept->restore();
+  return -1;
+}
+
+// While Python is asked it runs the handlers of signals that have come. What one has raised, such as KeyboardInterrupt,
+// is for the program, not for whoever has asked.
+void hand_on(const py::error_already_set& error) {
+  auto kept = std::make_unique<py::error_already_set>(error);
+  if (Py_AddPendingCall(&raise_kept, kept.get()) == 0) static_cast<void>(kept.release());
+}
+
 // Noexcept: what cannot be found out is not told.
 void ask(std::uint64_t /*op*/, WaitContext& context) noexcept {
   if (t_asked || g_ask == nullptr || PyGILState_GetThisThreadState() == nullptr) return;
@@ -79,12 +94,16 @@ void ask(std::uint64_t /*op*/, WaitContext& context) noexcept {
     const py::gil_scoped_acquire gil;
     const py::error_scope kept;  // an operator may run while an exception is on its way
     if (g_ask != nullptr) {
-      const py::object module = py::reinterpret_borrow<py::object>(g_ask)();
-      if (!module.is_none()) {
-        context.module = module.cast<std::string>();
-        context.otherwise = TensorKind::kActivation;
-      } else if (node != nullptr) {
-        tell_of_node(*node, context);
+      try {
+        const py::object module = py::reinterpret_borrow<py::object>(g_ask)();
+        if (!module.is_none()) {
+          context.module = module.cast<std::string>();
+          context.otherwise = TensorKind::kActivation;
+        } else if (node != nullptr) {
+          tell_of_node(*node, context);
+        }
+      } catch (const py::error_already_set& error) {
+        hand_on(error);
       }
     }
   } catch (...) {

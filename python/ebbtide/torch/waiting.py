@@ -7,6 +7,7 @@ does not wait pays nothing, and none gets a hook. Modules and optimizers are hel
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import time
 import weakref
@@ -37,7 +38,26 @@ def stepped() -> None:
 
 
 def _who_waits() -> str | None:
-    """The innermost module whose call is on this thread's stack, or the optimizer; None: neither is."""
+    """The innermost module whose call is on this thread's stack, or the optimizer; None: neither is.
+
+    Raises nothing of its own. What a signal's handler raises meanwhile, the binding hands on to the program.
+    """
+    try:
+        return _find()
+    except Exception as error:
+        if not _raised_by_us(error):
+            raise
+        return None
+
+
+def _raised_by_us(error: Exception) -> bool:
+    innermost = error.__traceback__
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost.tb_frame.f_code.co_filename.startswith((__file__, os.path.dirname(torch.__file__)))
+
+
+def _find() -> str | None:
     inner = outer = optimizer = None
     frame = sys._getframe().f_back
     while frame is not None:

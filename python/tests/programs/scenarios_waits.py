@@ -49,3 +49,34 @@ def touch(rounds):
             net(x)
             numpy.add(view, 1, out=view)
     return rounds
+
+
+def interrupt(rounds):
+    """A signal comes while a wait is being named: what its handler raises is the program's."""
+    import signal
+
+    from ebbtide.torch import waiting
+
+    def handler(*_):
+        raise TimeoutError("the program's own")
+
+    signal.signal(signal.SIGUSR1, handler)
+    find, asked = waiting._find, []
+
+    def find_amid_signals():
+        asked.append(len(asked))
+        signal.raise_signal(signal.SIGUSR1)
+        return find()
+
+    net, filler, x = _net_and_filler()
+    raised = []
+    for _ in range(rounds):
+        waiting._find = find_amid_signals
+        try:
+            with torch.no_grad():
+                net(x)
+                filler.add_(1)
+        except TimeoutError as error:
+            raised.append(str(error))
+        waiting._find = find
+    return {"asked": len(asked), "raised": raised}

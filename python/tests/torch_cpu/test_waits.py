@@ -52,3 +52,10 @@ def test_what_is_not_announced_is_a_fault(flash):
 @pytest.mark.parametrize("policy", ["on_demand", "foresight"])
 def test_every_policy_adds_up(flash, policy):
     waits_of("infer", flash, policy=policy)
+
+
+def test_what_a_signal_raises_meanwhile_is_the_programs(flash):
+    options = {**runner.options(flash, 72 * MIB, block="1MiB"), "policy": "window", "managed_min": "64KiB"}
+    result = runner.managed("scenarios_waits:interrupt", options, rounds=ROUNDS).find("result")
+    assert result["asked"] > 0
+    assert result["raised"] == ["the program's own"] * len(result["raised"]) and len(result["raised"]) >= ROUNDS - 1

@@ -15,7 +15,7 @@ namespace ebb {
 // Of a GPU's memory at least so many, of at most so many bytes each.
 inline constexpr std::uint64_t kGpuBlocksWanted = 128;
 inline constexpr std::uint64_t kGpuBlockBytesMost = 128 * kMiB;
-// Host memory through which goes what comes from flash or goes there.
+// Host memory through which goes what comes from flash or goes there: so much, and a quarter of it, at most.
 inline constexpr std::uint64_t kGpuStagingBytes = 512 * kMiB;
 
 // strict: nothing shares a block, so they are small.
@@ -24,8 +24,9 @@ inline std::uint64_t usual_gpu_block_bytes(std::uint64_t device_memory, bool str
   return std::clamp(std::bit_floor(device_memory / kGpuBlocksWanted), kBlockBytesUsual, kGpuBlockBytesMost);
 }
 
-inline std::uint32_t gpu_queue_depth(std::uint64_t block_bytes, std::uint32_t frames) {
-  const std::uint64_t most = std::min<std::uint64_t>(kGpuStagingBytes / block_bytes, frames / 4);
+inline std::uint32_t gpu_queue_depth(std::uint64_t block_bytes, std::uint32_t frames, std::uint64_t host_bytes) {
+  const std::uint64_t staging = std::min(kGpuStagingBytes, host_bytes / 4);
+  const std::uint64_t most = std::min<std::uint64_t>(staging / block_bytes, frames / 4);
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 2, kQueueDepth));
 }
 

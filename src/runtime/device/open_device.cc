@@ -48,7 +48,7 @@ Core::Config core_config(const Options& options) {
   config.faults = false;
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   const std::uint32_t frames = config.frames();
-  config.queue_depth = gpu_queue_depth(config.block_bytes, frames);
+  config.queue_depth = gpu_queue_depth(config.block_bytes, frames, options.memory);
   const std::uint64_t host_blocks = options.memory / options.block_bytes;
   if (host_blocks < config.queue_depth) {
     refuse("host memory of " + format_size(options.memory) +

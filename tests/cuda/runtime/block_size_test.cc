@@ -21,11 +21,12 @@ TEST(GpuBlockSize, GrowsWithTheMemoryOfTheGpu) {
 TEST(GpuBlockSize, StaysSmallWhereNothingSharesABlock) { EXPECT_EQ(usual_gpu_block_bytes(17 * kGiB, true), 2 * kMiB); }
 
 TEST(GpuBlockSize, ManySmallBlocksOrFewLargeOnesAreOnTheirWayToFlash) {
-  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 1000), 32u);
-  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 64), 16u);
-  EXPECT_EQ(gpu_queue_depth(128 * kMiB, 1000), 4u);
-  EXPECT_EQ(gpu_queue_depth(kGiB, 1000), 2u);
-  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 4), 2u);
+  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 1000, 8 * kGiB), 32u);
+  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 64, 8 * kGiB), 16u);
+  EXPECT_EQ(gpu_queue_depth(128 * kMiB, 1000, 8 * kGiB), 4u);
+  EXPECT_EQ(gpu_queue_depth(kGiB, 1000, 8 * kGiB), 2u);
+  EXPECT_EQ(gpu_queue_depth(2 * kMiB, 4, 8 * kGiB), 2u);
+  EXPECT_EQ(gpu_queue_depth(8 * kMiB, 128, 128 * kMiB), 4u);  // a quarter of host memory
 }
 
 // The software driver has too few addresses for blocks of this size: what is refused before it is asked says which it
@@ -39,9 +40,9 @@ TEST(GpuBlockSize, IsWhatARuntimeOpensWithIfNobodySays) {
     return said(Status::kInvalid, [&] { DeviceRuntime::open(options); });
   };
   EXPECT_PRED2(contains, refusal(0, kMiB), "with blocks of 2.00 MiB at least");
-  EXPECT_PRED2(contains, refusal(0, 5 * kGiB), "512 MiB of it are for what comes from");  // 16 blocks
-  EXPECT_PRED2(contains, refusal(0, 10 * kGiB), "512 MiB of it are for what comes from");
-  EXPECT_PRED2(contains, refusal(4 * kMiB, 80 * kGiB), "128 MiB of it are for what comes from");
+  EXPECT_PRED2(contains, refusal(0, 5 * kGiB), "64.0 MiB of it are for what comes from");  // 2 blocks
+  EXPECT_PRED2(contains, refusal(0, 10 * kGiB), "128 MiB of it are for what comes from");
+  EXPECT_PRED2(contains, refusal(16 * kMiB, 80 * kGiB), "32.0 MiB of it are for what comes from");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class TimedDevice final : public GpuDevice {
  public:
   // Nanoseconds of host time a call, and bytes a nanosecond of a copy. The defaults are an NVIDIA H200's with driver
   // 580, measured by gpu_bench (bench/results/2026-11-26-gpu-first.json): those of mapping are under load. What copies
-  // add to them is an H100's.
+  // add to them is an H100's (bench/results/2026-11-26-gpu-second.json).
   struct Costs {
     std::uint64_t create = 60'000;
     std::uint64_t map = 2'000;
@@ -34,8 +34,7 @@ class TimedDevice final : public GpuDevice {
     std::uint64_t permit_block = 25'000;
     std::uint64_t unmap = 35'000;
     std::uint64_t unmap_block = 18'000;
-    std::uint64_t permit_copying = 200'000;    // a block, besides, while copies are under way,
-    std::uint64_t permit_both_ways = 900'000;  // and while they are both ways: the share of an engine's time of one
+    std::uint64_t permit_copying_out = 940'000;  // a block, besides, while something is copied out
     std::uint64_t record = 130;
     std::uint64_t wait = 115;
     std::uint64_t query = 700;
@@ -70,10 +69,7 @@ class TimedDevice final : public GpuDevice {
   void destroy(FrameIndex) override {}
   Status map(FrameIndex, BlockIndex) override { return cost(costs_.map, calls_.mapped); }
   Status permit(BlockRange blocks) override {
-    const bool in = copying_until_[0] > now();
-    const bool out = copying_until_[1] > now();
-    const std::uint64_t besides = in && out ? costs_.permit_both_ways : in || out ? costs_.permit_copying : 0;
-    const std::uint64_t block = costs_.permit_block + besides;
+    const std::uint64_t block = costs_.permit_block + (copying_out_until_ > now() ? costs_.permit_copying_out : 0);
     return cost(costs_.permit + block * blocks.count, calls_.permits);
   }
   Status unmap(BlockRange blocks) override {
@@ -194,7 +190,7 @@ class TimedDevice final : public GpuDevice {
   Status copy(std::uint64_t& stream, std::size_t bytes, std::uint64_t& count) {
     if (const Status status = cost(costs_.copy, count); status != Status::kOk) return status;
     stream = std::max(stream, now()) + static_cast<std::uint64_t>(static_cast<double>(bytes) / costs_.bytes_a_ns);
-    copying_until_[&stream == copies_ ? 0 : 1] = stream;
+    if (&stream == &copies_[1]) copying_out_until_ = stream;
     return Status::kOk;
   }
 
@@ -205,7 +201,7 @@ class TimedDevice final : public GpuDevice {
   std::byte* space_ = nullptr;
   std::byte* host_ = nullptr;
   std::uint64_t copies_[3] = {0, 0, 0};
-  std::atomic<std::uint64_t> copying_until_[2] = {0, 0};
+  std::atomic<std::uint64_t> copying_out_until_{0};
   mutable std::mutex counting_;
   Calls calls_;
   std::set<Event> events_;

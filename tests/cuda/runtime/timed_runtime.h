@@ -37,7 +37,7 @@ inline TimedRuntime open_timed_runtime(const Options& options, const TimedDevice
   config.faults = false;
   config.host_in_ns = static_cast<double>(options.block_bytes) / costs.bytes_a_ns;
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
-  config.queue_depth = gpu_queue_depth(config.block_bytes, config.frames());
+  config.queue_depth = gpu_queue_depth(config.block_bytes, config.frames(), options.memory);
   config.host_extents = static_cast<std::uint32_t>(options.memory / options.block_bytes) - config.queue_depth;
   config.blocks = static_cast<std::uint32_t>((config.frames() + config.host_extents) * kSpaceFactor);
   auto device = std::make_unique<TimedDevice>(
