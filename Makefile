@@ -6,13 +6,15 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON := .venv/bin/python
 READY := .venv/.bootstrapped
 RELEASE_PYTHON := python3
+SITE := build/site
 BUILD := build/release
 CXX_FILES = python3 tools/tidy --list .cc .h
 # Versions of clang-format disagree; this one decides.
 CLANG_FORMAT_MAJOR := 14
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench reliability lint format clean wheel release build-product link-environment
+.PHONY: help setup demo test test-all bench reliability lint format clean wheel release site build-product \
+	link-environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +71,16 @@ wheel: ## a wheel of ebb and ebbtide.array with all libraries in it, into dist/
 
 release: ## all that is given away, each checked: source distribution, wheel, Debian packages; into dist/
 	@$(RELEASE_PYTHON) tools/release
+
+$(SITE)/venv/.ready: tools/requirements-site.txt
+	@python3 -m venv $(SITE)/venv
+	@$(SITE)/venv/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+# Nothing is compiled for it. mkdocs names its successor in every run; that is for us to know.
+site: $(SITE)/venv/.ready ## the documentation as pages, which need no server and no network, into build/site/pages
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/venv/bin/mkdocs build --strict --quiet
+	@echo "site: $(SITE)/pages/index.html"
 
 lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
 	@python3 tools/tidy

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Draws docs/img/terminal.svg: a terminal in which `ebb run` trains, as it really went.
+
+    build/site/venv/bin/python tools/site/terminal.py [--ebb build/release/cli/ebb] [--python .venv/bin/python]
+
+The program runs on a pseudo-terminal; pyte keeps its screen, and each screen becomes a frame of an SVG that shows them
+one after the other, with their colours. It has no script and no font of its own, and where motion is not wanted it
+shows the last one. Needs pyte (tools/requirements-site.txt).
+"""
+
+import argparse
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import select
+import struct
+import sys
+import tempfile
+import termios
+import time
+import xml.sax.saxutils
+
+import pyte
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMAND = ["ebb", "run", "--memory", "96MiB", "--", "python", "examples/train/train.py"]
+ROWS, COLUMNS = 38, 124
+FRAME_S = 0.2  # the least time between two frames
+LAST_S = 6.0  # for which the last one stays
+CELL_WIDTH, LINE_HEIGHT, MARGIN, BAR = 7.8, 17, 14, 30
+COLOURS = {"default": "#d6deeb", "black": "#5f7e97", "red": "#ef5350", "green": "#7fdb9a", "brown": "#f2d479",
+           "blue": "#82aaff", "magenta": "#c792ea", "cyan": "#7fdbca", "white": "#ffffff"}
+WORDS = re.compile(r"\S+(?: \S+)*")  # what stands in one column
+BACKGROUND, TITLE = "#0d1626", "#8fa3bf"
+
+
+def record(ebb, python, folder):
+    """Screens and the seconds at which they began."""
+    screen = pyte.Screen(COLUMNS, ROWS)
+    stream = pyte.ByteStream(screen)
+    stream.feed(f"$ {' '.join(COMMAND)}\r\n".encode())
+    (folder / "ebb").symlink_to(ebb.resolve())
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_") and key != "NO_COLOR"}
+    environment.update(TERM="xterm-256color", PATH=f"{folder}:{python.absolute().parent}:{os.environ['PATH']}")
+    pid, fd = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        os.chdir(ROOT)
+        os.execvpe(COMMAND[0], COMMAND, environment)
+    begin, frames = time.monotonic(), [(0.0, snapshot(screen))]
+    open_ = True
+    while open_:
+        if select.select([fd], [], [], 0.05)[0]:
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:  # the other side is closed
+                piece = b""
+            open_ = bool(piece)
+            # The program asks where the cursor is, as a terminal would tell it.
+            screen.write_process_input = lambda answer: os.write(fd, answer.encode())
+            stream.feed(piece)
+        now, content = time.monotonic() - begin, snapshot(screen)
+        if content != frames[-1][1] and (now - frames[-1][0] >= FRAME_S or not open_):
+            frames.append((now, content))
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code != 0:
+        sys.exit(f"terminal: the program ended with {code}")
+    return frames
+
+
+def snapshot(screen):
+    """Lines of runs: text, colour, bold, reversed."""
+    lines = []
+    for row in range(ROWS):
+        runs = []
+        for column in range(COLUMNS):
+            cell = screen.buffer[row][column]
+            style = (cell.fg, cell.bold, cell.reverse)
+            if runs and runs[-1][1] == style:
+                runs[-1][0].append(cell.data)
+            else:
+                runs.append(([cell.data], style))
+        lines.append(tuple(("".join(text), style) for text, style in runs))
+    return tuple(lines)
+
+
+def colour(name):
+    return COLOURS.get(name) or (f"#{name}" if len(name) == 6 else COLOURS["default"])
+
+
+def draw_line(runs, row):
+    """Where each column begins is said, so that neither a font's width nor runs of spaces matter."""
+    y, column, parts = BAR + MARGIN + row * LINE_HEIGHT, 0, []
+    for text, (name, bold, reverse) in runs:
+        x, width = MARGIN + column * CELL_WIDTH, len(text) * CELL_WIDTH
+        fill = colour(name)
+        if reverse:
+            parts.append(f'<rect x="{x:.1f}" y="{y - 1}" width="{width:.1f}" height="{LINE_HEIGHT}" fill="{fill}"/>')
+            fill = BACKGROUND
+        weight = ' font-weight="bold"' if bold else ""
+        for word in WORDS.finditer(text):
+            left, width = MARGIN + (column + word.start()) * CELL_WIDTH, len(word[0]) * CELL_WIDTH
+            parts.append(f'<text x="{left:.1f}" y="{y + 12}" textLength="{width:.1f}" fill="{fill}"{weight}>'
+                         f'{xml.sax.saxutils.escape(word[0])}</text>')
+        column += len(text)
+    return "".join(parts)
+
+
+def draw(frames):
+    width, height = 2 * MARGIN + COLUMNS * CELL_WIDTH, BAR + 2 * MARGIN + ROWS * LINE_HEIGHT
+    end = frames[-1][0] + LAST_S
+    rules, lines = [], {}  # of each different line, in which frames it is
+    for number, (_, content) in enumerate(frames):
+        for row, runs in enumerate(content):
+            lines.setdefault((row, runs), []).append(number)
+    groups = {}
+    for (row, runs), numbers in lines.items():
+        if drawn := draw_line(runs, row):
+            groups.setdefault(tuple(numbers), []).append(drawn)
+    body = []
+    for index, (numbers, drawn) in enumerate(groups.items()):
+        if len(numbers) == len(frames):
+            body.append("<g>" + "".join(drawn) + "</g>")
+            continue
+        steps = []
+        for number in range(len(frames)):
+            at = 100 * frames[number][0] / end
+            steps.append(f"{at:.2f}%{{opacity:{int(number in numbers)}}}")
+        shown = int(len(frames) - 1 in numbers)
+        rules.append(f"@keyframes k{index}{{{''.join(compressed(steps))}}}"
+                     f".k{index}{{opacity:{shown};animation:k{index} {end:.1f}s step-end infinite}}")
+        body.append(f'<g class="k{index}">' + "".join(drawn) + "</g>")
+    dots = "".join(f'<circle cx="{18 + 18 * i}" cy="15" r="5" fill="{fill}"/>'
+                   for i, fill in enumerate(("#ef5350", "#f2d479", "#7fdb9a")))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" role="img" '
+            f'aria-label="A terminal: ebb run trains in 96 MiB a model that needs 264">'
+            f'<style>text{{font:13px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}}'
+            f'{"".join(rules)}@media(prefers-reduced-motion:reduce){{g{{animation:none!important}}}}</style>'
+            f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>{dots}'
+            f'<text x="{width / 2:.0f}" y="19" text-anchor="middle" fill="{TITLE}">{" ".join(COMMAND[:2])}</text>'
+            + "\n".join(body) + "</svg>\n")
+
+
+def compressed(steps):
+    """Without those that repeat the one before."""
+    last = None
+    for step in steps:
+        value = step.split("{")[1]
+        if value != last:
+            yield step
+        last = value
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--ebb", type=pathlib.Path, default=ROOT / "build/release/cli/ebb")
+    parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".venv/bin/python")
+    parser.add_argument("--to", type=pathlib.Path, default=ROOT / "docs/img/terminal.svg")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        frames = record(arguments.ebb, arguments.python, pathlib.Path(folder))
+    arguments.to.write_text(draw(frames), encoding="utf-8")
+    print(f"{arguments.to}: {len(frames)} frames of {frames[-1][0]:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
