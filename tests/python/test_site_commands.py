@@ -38,8 +38,8 @@ def commands(page):
 
 def label(line):
     """The words that a line begins with, at most three: up to a number, or to where a column begins."""
-    words = re.split(r"\d| {2,}|\(", line.lstrip(" ✓!✗["))[0].split()
-    return " ".join(words[:3])
+    words = re.split(r"\d| {2,}|\(", line.lstrip(" ✓!✗"))[0].split()
+    return " ".join(word for word in words[:3] if re.search(r"\w", word))
 
 
 class Workspace:
@@ -119,6 +119,7 @@ def test_pages_have_commands():
 @pytest.mark.parametrize("line, words", [
     ("  memory budget           96.0 MiB", "memory budget"), ("step 3  loss 0.00012", "step"),
     ("It waited for 17 % of its time. Of that", "It waited for"), ("✓ kernel            Linux 6", "kernel"),
-    ("By the planner's simulation of the iteration", "By the planner's"), ("  264 MiB    all", "")])
+    ("By the planner's simulation of the iteration", "By the planner's"), ("  264 MiB    all", ""),
+    ("  [||||||  ] 94.3 MiB", "")])
 def test_label(line, words):
     assert label(line) == words
