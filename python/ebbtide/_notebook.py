@@ -20,13 +20,13 @@ class Statistics(dict):
     """A dict of counters that a notebook shows as a table; print() and everything else take it as a dict."""
 
     def _repr_html_(self) -> str:
-        rows = [("memory", f"{_memory_bar(self)} {_size(self['resident_bytes'])} of {_size(self['budget_bytes'])}")]
-        rows += [(label, html.escape(value)) for label, value in _rows(self)]
-        body = "".join(f"<tr><th {_CELL}>{label}</th><td {_CELL}>{value}</td></tr>" for label, value in rows)
+        shown = [("memory", f"{_memory_bar(self)} {size(self['resident_bytes'])} of {size(self['budget_bytes'])}")]
+        shown += [(label, html.escape(value)) for label, value in rows(self)]
+        body = "".join(f"<tr><th {_CELL}>{label}</th><td {_CELL}>{value}</td></tr>" for label, value in shown)
         return f"<table>{body}</table>"
 
 
-def _size(count: float) -> str:
+def size(count: float) -> str:
     unit = 0
     while count >= 1023.5 and unit + 1 < len(_UNITS):
         count, unit = count / 1024, unit + 1
@@ -41,10 +41,11 @@ def _worst(entries: list) -> str:
     return ", ".join(f"{entry['name']} {entry['stall_ns'] / 1e9:.3g} s" for entry in entries if entry["stall_ns"] > 0)
 
 
-def _rows(stats: dict):
-    yield "flash", f"{_size(stats['flash_bytes'])} of {_size(stats['flash_limit_bytes'])}"
-    yield "tensors", f"{_size(stats['live_bytes'])} now, {_size(stats['peak_live_bytes'])} at most"
-    yield "read, written", f"{_size(stats['fetched_bytes'])}, {_size(stats['evicted_bytes'])}"
+def rows(stats: dict):
+    """What a table of these counters has beside memory: pairs of text."""
+    yield "flash", f"{size(stats['flash_bytes'])} of {size(stats['flash_limit_bytes'])}"
+    yield "tensors", f"{size(stats['live_bytes'])} now, {size(stats['peak_live_bytes'])} at most"
+    yield "read, written", f"{size(stats['fetched_bytes'])}, {size(stats['evicted_bytes'])}"
     steps = stats["step_seconds"]
     if steps:
         median = sorted(steps)[len(steps) // 2]
