@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "drivers/linux/system/system_files.h"
+#include "ebb/units.h"
 
 namespace ebb::cli {
 
@@ -21,6 +22,23 @@ bool wants_colour(int fd) {
   const char* refused = std::getenv("NO_COLOR");
   const bool allowed = refused == nullptr || *refused == '\0';
   return allowed && ::isatty(fd) == 1;
+}
+
+bool draws(int fd) {
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(fd) == 1 && terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb";
+}
+
+std::string format_clock(std::int64_t seconds) { return fmt::format("{}:{:02}", seconds / 60, seconds % 60); }
+
+std::vector<std::string> load_parts(const MemoryLoad& load) {
+  const std::string share =
+      load.disk_read_bps > 0 ? fmt::format(" ({:.0f} % of disk)", 100 * load.fetch_bps / load.disk_read_bps) : "";
+  return {fmt::format("{}{} / {}{}", load.on_device ? "GPU " : "", format_size(load.resident_bytes),
+                      format_size(load.budget_bytes), load.automatic ? " auto" : ""),
+          fmt::format("flash {}", format_size(load.flash_bytes)),
+          fmt::format("fetch {:.0f} MB/s{}", load.fetch_bps / 1e6, share),
+          fmt::format("evict {:.0f} MB/s", load.evict_bps / 1e6), fmt::format("stalled {:.0f} %", 100 * load.stalled)};
 }
 
 ProgressLine::ProgressLine(Time silence, Time every)

@@ -19,6 +19,7 @@
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "flash_directory.h"
+#include "json_text.h"
 #include "python_package.h"
 #include "run/child_process.h"
 #include "run/scratch_directory.h"
@@ -129,7 +130,7 @@ int calibrate_machine(const CalibrateArguments& arguments) {
   json["flash"] = to_json(flash);
   json["flash"]["directory"] = directory;
   json["file"] = calibration_path();
-  write_all(STDOUT_FILENO, arguments.json ? json.dump(2) + "\n" : table(*kernels, flash, directory));
+  write_all(STDOUT_FILENO, arguments.json ? json_text(json) : table(*kernels, flash, directory));
   write_all(STDERR_FILENO, busy);
   return 0;
 }

@@ -17,6 +17,7 @@
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
+#include "json_text.h"
 
 namespace ebb::cli {
 namespace {
@@ -41,7 +42,7 @@ Check lost(const CheckTask& task, const std::string& why) {
   } catch (const std::exception& error) {
     list = Json::array({to_json(lost(task, error.what()))});
   }
-  write_all(fd, list.dump(-1, ' ', false, Json::error_handler_t::replace));
+  write_all(fd, json_line(list));
   ::_exit(0);
 }
 

@@ -18,6 +18,7 @@
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "flash_directory.h"
+#include "json_text.h"
 #include "text.h"
 
 namespace ebb::cli {
@@ -161,8 +162,7 @@ int examine_machine(const DoctorArguments& arguments) {
   if (arguments.json) {
     Json list = Json::array();
     for (const Check& check : checks) list.push_back(to_json(check));
-    text = Json{{"can_run", can_run}, {"checks", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace) +
-           "\n";
+    text = json_text({{"can_run", can_run}, {"checks", std::move(list)}});
   } else {
     text = table_of(checks, can_run, wants_colour(STDOUT_FILENO));
   }

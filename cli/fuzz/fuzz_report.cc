@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
+
 namespace ebb::cli {
 namespace {
 
@@ -82,7 +84,7 @@ std::string to_json(const Campaign& campaign) {
     failure["again"] = again(campaign);
     json["failures"].push_back(failure);
   }
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 std::string to_text(const Replay& replay) {
@@ -96,7 +98,7 @@ std::string to_text(const Replay& replay) {
 std::string to_json(const Replay& replay) {
   Json json{{"programs", replay.programs}, {"failures", Json::array()}};
   for (const Failure& failure : replay.failures) json["failures"].push_back(to_object(failure));
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace ebb::cli

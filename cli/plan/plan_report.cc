@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ebb/units.h"
+#include "json_text.h"
 #include "machine_options.h"
 #include "text.h"
 #include "warm_up.h"
@@ -223,7 +224,7 @@ std::string to_json(const PlanFindings& findings) {
                   {"bound",
                    {{"clean_copies_kept", bound_json(findings, findings.kept)},
                     {"every_absence_written", bound_json(findings, findings.written)}}}};
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace ebb::cli

@@ -21,6 +21,7 @@
 #include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "json_text.h"
 #include "numbers.h"
 #include "plan/follow_program.h"
 #include "plan/whatif_report.h"
@@ -182,8 +183,8 @@ int report_on(const WhatIfArguments& arguments, Request& request, const Trace& t
     findings.rows.back().memory_bytes = bytes;
   }
   show_progress(STDERR_FILENO, "");
-  const std::string text = arguments.json ? to_json(findings).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                                          : to_table(findings, wants_colour(STDOUT_FILENO));
+  const std::string text =
+      arguments.json ? json_text(to_json(findings)) : to_table(findings, wants_colour(STDOUT_FILENO));
   write_all(STDOUT_FILENO, text);
   return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
+#include "json_text.h"
 #include "run/report/report_data.h"
 #include "run/report/report_page.h"
 #include "run/report/trace_events.h"
@@ -31,7 +32,7 @@ void write(const std::optional<SummaryFile>& file, const std::string& text) {
 std::string events_text(const RunAccount& account) {
   std::unique_ptr<RunTimeline> timeline = read_timeline(account.page);
   if (timeline == nullptr) timeline = std::make_unique<RunTimeline>();
-  return trace_events(account, *timeline).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_line(trace_events(account, *timeline)) + "\n";
 }
 
 }  // namespace
@@ -44,9 +45,7 @@ Outputs::Outputs(const RunArguments& arguments) {
 
 void publish(const RunAccount& account, const RunArguments& arguments, const Outputs& outputs,
              const std::string& recording) {
-  // Arguments may be any bytes; JSON may not.
-  const std::string json =
-      summary_json(account).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string json = json_text(summary_json(account));
   write(outputs.summary, json);
   if (arguments.json) {
     if (!write_all(STDOUT_FILENO, json)) {
@@ -57,10 +56,7 @@ void publish(const RunAccount& account, const RunArguments& arguments, const Out
   }
   if (outputs.events) write(outputs.events, events_text(account));
   if (outputs.report) {
-    const nlohmann::ordered_json data = report_json(account, account.page, recording);
-    constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-    const bool bare = is_report_data(arguments.report);
-    write(outputs.report, bare ? data.dump(-1, ' ', false, kReplace) + "\n" : report_page(data));
+    write(outputs.report, report_file(arguments.report, report_json(account, account.page, recording)));
   }
 }
 

@@ -226,7 +226,7 @@ double read_bps_of(const std::string& directory) {
   return speeds ? speeds->disk.read : 0;
 }
 
-// For `ebb top`.
+// For the status line, and for `ebb top`.
 RunFacts facts_of(const RunArguments& arguments, const Variables& variables) {
   RunFacts facts;
   facts.pid = ::getpid();
@@ -285,12 +285,10 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
 }
 
 ChildOutcome run_observed(const RunArguments& arguments, const Variables& variables, const std::string& stats_path,
-                          const JobServer* job) {
+                          const RunFacts& facts, const JobServer* job) {
   std::optional<StatusLine> status;
-  if (!arguments.quiet && StatusLine::possible(STDERR_FILENO)) {
-    StatusContext context{variables.front().first == kDeviceMemory, job, 0};
-    if (!context.on_device) context.disk_read_bps = read_bps_of(flash_directory(variables));
-    status.emplace(STDERR_FILENO, stats_path, context);
+  if (!arguments.quiet && draws(STDERR_FILENO)) {
+    status.emplace(STDERR_FILENO, stats_path, StatusContext{facts.on_device, job, facts.disk_read_bps});
   }
   return run_child(arguments.command, environment_with(variables), status ? &*status : nullptr);
 }
@@ -330,19 +328,20 @@ std::string add_recording(const RunArguments& arguments, const ScratchDirectory&
 
 ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables, const Outputs& outputs) {
   const ScratchDirectory scratch;
-  const std::string stats_path = scratch.file("stats");
+  const std::string stats_path = scratch.file(kStatsPage);
   const std::string claim_path = scratch.file("claim");
   variables.emplace_back("EBB_STATS", stats_path);
   variables.emplace_back("EBB_CLAIM", claim_path);
   const std::string recording = add_recording(arguments, scratch, variables);
   const std::string not_loaded = tell_what_is_not_loaded(arguments);
-  const RunNotice notice(scratch.file(RunNotice::kName), facts_of(arguments, variables));
+  const RunFacts facts = facts_of(arguments, variables);
+  const RunNotice notice(scratch.file(RunNotice::kName), facts);
   std::optional<JobServer> server;
-  if (variables.front().first != kDeviceMemory) {
+  if (!facts.on_device) {
     const std::string socket = scratch.file("job");
     JobTerms terms;
-    terms.budget_bytes = parse_size(variables.front().second);
-    terms.automatic = arguments.memory == kAuto;
+    terms.budget_bytes = facts.budget_bytes;
+    terms.automatic = facts.automatic;
     terms.flash_bytes = flash_bytes(variables);
     terms.share = share_of(arguments);
     terms.strict = arguments.strict;
@@ -350,7 +349,7 @@ ChildOutcome run_and_publish(const RunArguments& arguments, Variables variables,
     server.emplace(socket, terms);
     variables.emplace_back("EBB_JOB", socket);
   }
-  const ChildOutcome outcome = run_observed(arguments, variables, stats_path, server ? &*server : nullptr);
+  const ChildOutcome outcome = run_observed(arguments, variables, stats_path, facts, server ? &*server : nullptr);
   std::optional<JobFacts> job;
   if (server) job = server->facts();
   if (outcome.start_error.empty()) {

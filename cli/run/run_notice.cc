@@ -8,6 +8,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
+
 namespace ebb::cli {
 namespace {
 
@@ -37,7 +39,7 @@ RunNotice::RunNotice(const std::string& path, const RunFacts& facts) : budget_(c
                   {"on_device", facts.on_device},
                   {"disk_read_bps", facts.disk_read_bps}};
   const FileDescriptor file = create(path);
-  if (file.valid()) write_all(file.get(), json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (file.valid()) write_all(file.get(), json_line(json) + "\n");
 }
 
 void RunNotice::set_budget(std::uint64_t bytes) const {

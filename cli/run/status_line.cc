@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 #include <utility>
 
 #include "drivers/linux/system/system_files.h"
@@ -30,11 +28,6 @@ double seconds_between(const StatusSample& from, const StatusSample& to) {
   return std::chrono::duration<double>(to.when - from.when).count();
 }
 
-std::string clock_text(std::chrono::steady_clock::duration elapsed) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(elapsed).count();
-  return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
-}
-
 }  // namespace
 
 std::vector<std::string> status_parts(const StatsReading& reading, const StatusSample& from, const StatusSample& to,
@@ -44,30 +37,23 @@ std::vector<std::string> status_parts(const StatsReading& reading, const StatusS
     return seconds > 0 && after > before ? static_cast<double>(after - before) / seconds : 0.0;
   };
   const Stats& now = to.stats;
-  const double stalled = std::min(1.0, rate(from.stats.stall_ns, now.stall_ns) / 1e9);
-  std::vector<std::string> parts;
-  const char* const where = context.on_device ? "GPU " : "";
-  const char* const follows = context.job != nullptr && context.job->automatic() ? " auto" : "";
-  parts.push_back(
-      fmt::format("{}{} / {}{}", where, format_size(now.resident_bytes), format_size(now.budget_bytes), follows));
-  parts.push_back(fmt::format("flash {}", format_size(now.flash_bytes)));
-  const double fetch_bps = rate(from.stats.fetched_bytes, now.fetched_bytes);
-  const std::string share =
-      context.disk_read_bps > 0 ? fmt::format(" ({:.0f} % of disk)", 100 * fetch_bps / context.disk_read_bps) : "";
-  parts.push_back(fmt::format("fetch {:.0f} MB/s{}", fetch_bps / 1e6, share));
-  parts.push_back(fmt::format("evict {:.0f} MB/s", rate(from.stats.evicted_bytes, now.evicted_bytes) / 1e6));
-  parts.push_back(fmt::format("stalled {:.0f} %", stalled * 100));
+  MemoryLoad load;
+  load.resident_bytes = now.resident_bytes;
+  load.budget_bytes = now.budget_bytes;
+  load.flash_bytes = now.flash_bytes;
+  load.fetch_bps = rate(from.stats.fetched_bytes, now.fetched_bytes);
+  load.evict_bps = rate(from.stats.evicted_bytes, now.evicted_bytes);
+  load.stalled = std::min(1.0, rate(from.stats.stall_ns, now.stall_ns) / 1e9);
+  load.disk_read_bps = context.disk_read_bps;
+  load.on_device = context.on_device;
+  load.automatic = context.job != nullptr && context.job->automatic();
+  std::vector<std::string> parts = load_parts(load);
   if (reading.step_count > 0) {
     parts.push_back(fmt::format("{}step {}", now.steps == 0 ? "found " : "", reading.step_count));
     parts.push_back(format_seconds(reading.recent_step_seconds.back()));
     parts.push_back(fmt::format("median {}", format_seconds(median(reading.recent_step_seconds))));
   }
   return parts;
-}
-
-bool StatusLine::possible(int fd) {
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(fd) == 1 && terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb";
 }
 
 StatusLine::StatusLine(int fd, std::string stats_path, const StatusContext& context)
@@ -139,7 +125,8 @@ std::string StatusLine::compose() {
     if (samples_.size() > kSamplesMax) samples_.pop_front();
     parts = status_parts(*reading, samples_.front(), samples_.back(), context_);
   } else {
-    parts.push_back(fmt::format("waiting for torch  {}", clock_text(now - start_)));
+    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - start_);
+    parts.push_back(fmt::format("waiting for torch  {}", format_clock(waited.count())));
   }
   std::string line = " ebb";
   for (const std::string& part : parts) {

@@ -34,9 +34,7 @@ std::vector<std::string> status_parts(const StatsReading& reading, const StatusS
 
 class StatusLine : public ChildObserver {
  public:
-  // Whether `fd` is a terminal that understands scroll regions.
-  static bool possible(int fd);
-
+  // `fd` is one that draws().
   StatusLine(int fd, std::string stats_path, const StatusContext& context);
   ~StatusLine() override;
   StatusLine(const StatusLine&) = delete;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ebb/units.h"
+#include "json_text.h"
 #include "machine_options.h"
 #include "text.h"
 
@@ -106,7 +107,7 @@ std::string to_json(const RanksFindings& findings) {
                   {"drive_binds_from", from("drive")},
                   {"network_binds_from", from("network")},
                   {"rows", rows}};
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace ebb::cli

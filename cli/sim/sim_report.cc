@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ebb/units.h"
+#include "json_text.h"
 #include "machine_options.h"
 #include "warm_up.h"
 
@@ -160,7 +161,7 @@ std::string to_json(const SimFindings& findings) {
                   {"seed", findings.seed},
                   {"bound_note", note.empty() ? Json(nullptr) : Json(note)},
                   {"results", results}};
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace ebb::cli

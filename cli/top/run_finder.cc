@@ -9,23 +9,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/stats_page.h"
+#include "numbers.h"
 #include "run/job/process_watch.h"
+#include "run/job/ranks.h"
 #include "run/scratch_directory.h"
 
 namespace ebb::cli {
 namespace {
 
-constexpr std::string_view kPage = "stats";
-constexpr std::string_view kRank = "stats.rank";
-constexpr std::string_view kProcess = "stats.p";
 constexpr std::size_t kNoticeMax = 64 * 1024;
 
 struct Closer {
@@ -39,14 +36,6 @@ std::vector<std::string> names_in(FileDescriptor directory) {
   directory.release();
   while (const dirent* const entry = ::readdir(stream.get())) names.emplace_back(entry->d_name);
   return names;
-}
-
-std::optional<std::uint32_t> number_after(std::string_view prefix, std::string_view name) {
-  if (name.substr(0, prefix.size()) != prefix) return std::nullopt;
-  std::uint32_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [parsed, error] = std::from_chars(name.data() + prefix.size(), end, number);
-  return error == std::errc{} && parsed == end ? std::make_optional(number) : std::nullopt;
 }
 
 bool is_ours(const struct stat& status) { return status.st_uid == ::geteuid(); }
@@ -88,8 +77,9 @@ std::string read_own(const FileDescriptor& directory, const std::string& name) {
 }
 
 std::optional<ProcessReading> read_process(const FileDescriptor& directory, const std::string& name) {
-  const std::optional<std::uint32_t> rank = number_after(kRank, name);
-  if (name != kPage && !rank && !number_after(kProcess, name)) return std::nullopt;
+  const std::string page = kStatsPage;
+  const std::optional<std::uint32_t> rank = number_after(page + kRankPage, name);
+  if (name != page && !rank && !number_after(page + kProcessPage, name)) return std::nullopt;
   const FileDescriptor file = open_own(directory, name, sizeof(StatsPage), sizeof(StatsPage));
   std::optional<StatsReading> reading = file.valid() ? read_stats(file) : std::nullopt;
   if (!reading) return std::nullopt;

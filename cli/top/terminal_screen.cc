@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -47,11 +46,7 @@ const char* begin_of(Line::Look look, bool colour) {
 
 }  // namespace
 
-bool TerminalScreen::possible() {
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && terminal != nullptr && *terminal != '\0' &&
-         std::string_view(terminal) != "dumb";
-}
+bool TerminalScreen::possible() { return ::isatty(STDIN_FILENO) == 1 && draws(STDOUT_FILENO); }
 
 TerminalScreen::TerminalScreen() : colour_(wants_colour(STDOUT_FILENO)) {
   const sigset_t taken = signals_taken();
@@ -148,8 +143,7 @@ void TerminalScreen::draw(const std::vector<Line>& lines) {
     const char* const begin = begin_of(lines[i].look, colour_);
     const bool bar = lines[i].look == Line::Look::kHead || lines[i].look == Line::Look::kSelected;
     // A bar reaches to the end: the rest of the line takes the background only where the terminal erases with it.
-    const std::size_t width = static_cast<std::size_t>(
-        std::count_if(text.begin(), text.end(), [](unsigned char byte) { return (byte & 0xC0) != 0x80; }));
+    const std::size_t width = width_of(text);
     frame += begin + text + (bar ? std::string(columns_ - std::min(columns_, width), ' ') : "");
     frame += *begin != '\0' ? "\033[0m" : "";
     frame += bar ? "" : "\033[K";

@@ -12,6 +12,7 @@
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
+#include "json_text.h"
 #include "run/child_process.h"
 #include "top/live_view.h"
 #include "top/run_finder.h"
@@ -50,7 +51,7 @@ int print_once(double interval, bool json) {
   const Activity activity = activity_between(before, now);
   std::string text;
   if (json) {
-    text = top_json(activity).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    text = json_text(top_json(activity));
   } else {
     for (const Line& line : report_lines(activity)) text += line.text + "\n";
   }

@@ -46,10 +46,6 @@ const ColumnFacts& facts_of(Column column) { return kFacts[static_cast<std::size
 
 bool leads(unsigned char byte) { return (byte & 0xC0) != 0x80; }
 
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return leads(c); }));
-}
-
 std::string padded(const std::string& text, std::size_t width, bool to_the_left) {
   const std::size_t room = width - std::min(width, width_of(text));
   return to_the_left ? text + std::string(room, ' ') : std::string(room, ' ') + text;
@@ -153,6 +149,10 @@ std::string row_of(const std::vector<Column>& chosen, const std::function<std::s
 
 }  // namespace
 
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return leads(c); }));
+}
+
 const char* title(Column column) { return facts_of(column).title; }
 
 double elapsed_seconds(const RunFacts& facts) {
@@ -166,20 +166,15 @@ std::vector<Line> run_lines(const RunActivity& run) {
   const double full =
       facts.budget_bytes > 0 ? static_cast<double>(run.resident_bytes) / static_cast<double>(facts.budget_bytes) : 0;
   const auto bars = std::min(kBar, static_cast<std::size_t>(std::min(full, 1.0) * kBar + 0.5));
-  const std::string share = facts.disk_read_bps > 0
-                                ? fmt::format(" ({:.0f} % of disk)", 100 * run.rates.fetch_bps / facts.disk_read_bps)
-                                : "";
+  const MemoryLoad load{run.resident_bytes,  facts.budget_bytes,  run.flash_bytes,
+                        run.rates.fetch_bps, run.rates.evict_bps, run.rates.stalled,
+                        facts.disk_read_bps, facts.on_device,     facts.automatic};
   std::vector<Line> lines;
-  lines.push_back(
-      {fmt::format("run {}  {}:{:02}  {}", facts.pid, seconds / 60, seconds % 60, fmt::join(facts.command, " ")),
-       Line::Look::kTitle});
-  lines.push_back(
-      {fmt::format("  [{}{}] {}{} / {}{}  flash {}  fetch {}{}  evict {}  stalled {}", std::string(bars, '|'),
-                   std::string(kBar - bars, ' '), facts.on_device ? "GPU " : "", format_size(run.resident_bytes),
-                   format_size(facts.budget_bytes), facts.automatic ? " auto" : "", format_size(run.flash_bytes),
-                   rate_text(run.rates.fetch_bps), share, rate_text(run.rates.evict_bps),
-                   share_text(run.rates.stalled)),
-       Line::Look::kPlain});
+  lines.push_back({fmt::format("run {}  {}  {}", facts.pid, format_clock(seconds), fmt::join(facts.command, " ")),
+                   Line::Look::kTitle});
+  lines.push_back({fmt::format("  [{}{}] {}", std::string(bars, '|'), std::string(kBar - bars, ' '),
+                               fmt::join(load_parts(load), "  ")),
+                   Line::Look::kPlain});
   if (run.processes.empty()) lines.push_back({"  no process of it has memory yet", Line::Look::kFaint});
   return lines;
 }

@@ -58,8 +58,10 @@ std::vector<Line> wait_lines(const ProcessActivity& process);
 // All of it: what is printed where there is no terminal to draw on.
 std::vector<Line> report_lines(const Activity& activity);
 
-// Without control characters, which could do something to a terminal, and cut off after so many columns. Every
-// character is taken to have the width of one.
+// In columns: every character is taken to have the width of one.
+std::size_t width_of(const std::string& text);
+
+// Without control characters, which could do something to a terminal, and cut off after so many columns.
 std::string fit(const std::string& text, std::size_t columns);
 
 }  // namespace ebb::cli

@@ -4,37 +4,31 @@
 #include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
+
+#include "chrome_event.h"
+#include "json_text.h"
 
 namespace ebb::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kProcess = 1;
 constexpr int kIterations = 1;
 constexpr int kLaunches = 2;
 constexpr std::uint64_t kUnknownNs = 1000;
-
-double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 class Events {
  public:
   void add(const Json& event) {
     text_ += text_.empty() ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n";
-    text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
-  void name(const char* what, int thread, const std::string& name) {
-    add({{"ph", "M"}, {"name", what}, {"pid", kProcess}, {"tid", thread}, {"args", {{"name", name}}}});
+    text_ += json_line(event);
   }
   void slice(const std::string& name, int thread, std::uint64_t begin_ns, std::uint64_t ns, Json args) {
-    add({{"ph", "X"},
-         {"name", name},
-         {"ts", microseconds(begin_ns)},
-         {"dur", microseconds(ns)},
-         {"pid", kProcess},
-         {"tid", thread},
-         {"args", std::move(args)}});
+    Json event = chrome_slice(name, thread, microseconds(begin_ns), microseconds(ns));
+    event["args"] = std::move(args);
+    add(event);
   }
   std::string finish() { return std::move(text_) + "\n]}\n"; }
 
@@ -100,20 +94,16 @@ std::uint64_t bytes_of(const Trace& trace, std::span<const Trace::TensorIndex> t
 
 std::string chrome_events(const Trace& trace) {
   Events events;
-  events.name("process_name", 0, trace.model.empty() ? "ebb trace" : trace.model);
-  events.name("thread_name", kIterations, "iterations");
-  events.name("thread_name", kLaunches, "launches");
+  events.add(chrome_name("process_name", 0, trace.model.empty() ? "ebb trace" : trace.model));
+  events.add(chrome_name("thread_name", kIterations, "iterations"));
+  events.add(chrome_name("thread_name", kLaunches, "launches"));
   Living living(trace);
   std::uint64_t at = 0;
   std::uint64_t iteration_begin = 0;
   std::size_t iteration = 0;
   for (std::size_t i = 0; i <= trace.launches.size(); ++i) {
     if (living.come_to(i)) {
-      events.add({{"ph", "C"},
-                  {"name", "alive, bytes"},
-                  {"ts", microseconds(at)},
-                  {"pid", kProcess},
-                  {"args", living.by_kind()}});
+      events.add(chrome_counter("alive, bytes", microseconds(at), living.by_kind()));
     }
     while (iteration < trace.steps.size() && trace.steps[iteration] == i) {
       ++iteration;

@@ -12,6 +12,7 @@
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
+#include "json_text.h"
 #include "run/summary.h"
 #include "text.h"
 #include "trace/import.h"
@@ -107,7 +108,7 @@ std::string json_of(const Import& import, const Summary& summary) {
                   {"all", kind_json(summary.all)},
                   {"persistent", kind_json(summary.persistent)},
                   {"notes", import.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 }  // namespace

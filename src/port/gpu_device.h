@@ -9,10 +9,13 @@
 // other blocks. Destroying a device frees everything; its owner has waited for its streams.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/index.h"
 #include "ebb/status.h"
@@ -69,10 +72,28 @@ class GpuDevice {
   // Nanoseconds between two timers that were done in this order. kBusy: not yet.
   virtual Status elapsed(Event from, Event to, std::uint64_t& ns) = 0;
 
-  // Why the device is lost, in a sentence for people; empty while it works.
-  virtual const std::string& failure() const = 0;
+  // Why the device is lost, in a sentence for people; empty while it works. Any thread.
+  const std::string& failure() const {
+    static const std::string kNone;
+    return lost() ? failure_ : kNone;
+  }
   // One line for people.
   virtual std::string description() const = 0;
+
+ protected:
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  // What is said first stands.
+  void lose(std::string why) {
+    const std::lock_guard lock(losing_);
+    if (lost()) return;
+    failure_ = std::move(why);
+    lost_.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::mutex losing_;
+  std::string failure_;  // written once, before lost_ is set
+  std::atomic<bool> lost_{false};
 };
 
 }  // namespace ebb

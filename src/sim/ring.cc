@@ -58,12 +58,11 @@ class Network {
     free_ns_ = std::max(free_ns_, now_ns) + ns;
     result_.network_ns += ns;
     ++result_.reductions;
-    ++sent_;
     bytes_ = 0;
     ends_.push_back(free_ns_);
   }
   // The bucket that is being filled, and when one has been summed up; 0: it has not been sent yet.
-  std::size_t bucket() const { return sent_; }
+  std::size_t bucket() const { return ends_.size(); }
   std::uint64_t end_ns(std::size_t bucket) const { return bucket < ends_.size() ? ends_[bucket] : 0; }
 
  private:
@@ -71,7 +70,6 @@ class Network {
   RingTrace& result_;
   std::uint64_t bytes_ = 0;
   std::uint64_t free_ns_ = 0;
-  std::size_t sent_ = 0;
   std::vector<std::uint64_t> ends_;
 };
 

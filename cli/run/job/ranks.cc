@@ -2,11 +2,12 @@
 #include "run/job/ranks.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <system_error>
 #include <utility>
+
+#include "numbers.h"
 
 namespace ebb::cli {
 namespace {
@@ -22,9 +23,6 @@ void add(Stats& sum, const Stats& stats) {
   }
 }
 
-constexpr const char* kRank = ".rank";
-constexpr const char* kProcess = ".p";
-
 // The pages that there are of this kind, by number.
 std::map<std::uint32_t, std::string> pages_of(const std::string& stats_path, const char* kind) {
   const std::filesystem::path path(stats_path);
@@ -33,10 +31,7 @@ std::map<std::uint32_t, std::string> pages_of(const std::string& stats_path, con
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), failed)) {
     const std::string name = entry.path().filename().string();
-    if (name.rfind(prefix, 0) != 0) continue;
-    std::uint32_t number = 0;
-    const char* const end = name.data() + name.size();
-    if (std::from_chars(name.data() + prefix.size(), end, number).ptr == end) pages[number] = entry.path().string();
+    if (const auto number = number_after(prefix, name)) pages[*number] = entry.path().string();
   }
   return pages;
 }
@@ -79,17 +74,17 @@ void join(std::optional<StatsReading>& job, std::optional<StatsReading> other) {
 
 }  // namespace
 
-std::vector<Rank> read_ranks(const std::string& stats_path) { return read_all(stats_path, kRank); }
+std::vector<Rank> read_ranks(const std::string& stats_path) { return read_all(stats_path, kRankPage); }
 
-std::vector<Rank> read_others(const std::string& stats_path) { return read_all(stats_path, kProcess); }
+std::vector<Rank> read_others(const std::string& stats_path) { return read_all(stats_path, kProcessPage); }
 
 std::optional<StatsReading> read_job(const std::string& stats_path, bool ended, std::size_t* processes) {
   std::optional<StatsReading> job = read(stats_path, ended);
   std::size_t count = job ? 1 : 0;
-  for (const char* const kind : {kRank, kProcess}) {
+  for (const char* const kind : {kRankPage, kProcessPage}) {
     for (const auto& [number, page] : pages_of(stats_path, kind)) {
       std::optional<StatsReading> reading = read(page, ended);
-      if (reading && kind == kProcess && !lives(number)) forget_present(reading->stats);
+      if (reading && kind == kProcessPage && !lives(number)) forget_present(reading->stats);
       count += reading ? 1 : 0;
       join(job, std::move(reading));
     }

@@ -12,6 +12,11 @@
 
 namespace ebb::cli {
 
+// What they are called: that of the run, and behind its name one of these and a number.
+inline constexpr const char* kStatsPage = "stats";
+inline constexpr const char* kRankPage = ".rank";
+inline constexpr const char* kProcessPage = ".p";
+
 struct Rank {
   std::uint32_t number = 0;  // of the rank, or of the process
   StatsReading reading;

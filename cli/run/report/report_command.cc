@@ -15,6 +15,7 @@
 
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
+#include "json_text.h"
 #include "run/report/report_page.h"
 #include "run/summary.h"
 #include "top/top_table.h"
@@ -89,8 +90,6 @@ std::string words_of(const Json& data) {
   return text;
 }
 
-std::string dump(const Json& data) { return data.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
 }  // namespace
 
 CLI::App* add_report(CLI::App& app, ReportArguments& arguments) {
@@ -109,9 +108,9 @@ int show_report(const ReportArguments& arguments) {
   std::optional<SummaryFile> target;
   if (!arguments.to.empty()) target.emplace(arguments.to, "report", "--to");
   const Json data = data_of(arguments.file, read_all(arguments.file));
-  if (target) target->write(is_report_data(arguments.to) ? dump(data) : report_page(data));
+  if (target) target->write(report_file(arguments.to, data));
   if (target && !arguments.json) return 0;
-  if (!write_all(STDOUT_FILENO, arguments.json ? dump(data) : words_of(data))) {
+  if (!write_all(STDOUT_FILENO, arguments.json ? json_line(data) + "\n" : words_of(data))) {
     throw Error(Status::kIoError, "the report cannot be written to stdout");
   }
   return 0;

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "json_text.h"
 #include "run/report/report_script.h"
 
 namespace ebb::cli {
@@ -65,11 +66,10 @@ std::string harmless(const std::string& json) {
 
 }  // namespace
 
-bool is_report_data(const std::string& path) { return path.ends_with(".json"); }
-
-std::string report_page(const nlohmann::ordered_json& data) {
+std::string report_file(const std::string& path, const nlohmann::ordered_json& data) {
+  if (path.ends_with(".json")) return json_line(data) + "\n";
   std::string page(kHead);
-  page += harmless(data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  page += harmless(json_line(data));
   page += "</script>\n<script>\n";
   page += kReportScript;
   page += "</script></body></html>\n";

@@ -7,10 +7,8 @@
 
 namespace ebb::cli {
 
-// Whether a report goes into this file as data, without a page around them: its name ends in .json.
-bool is_report_data(const std::string& path);
-
-// `data`: what report_json() made.
-std::string report_page(const nlohmann::ordered_json& data);
+// What a file of this name has of them: if it ends in .json the data alone, else the page. `data`: what report_json()
+// made.
+std::string report_file(const std::string& path, const nlohmann::ordered_json& data);
 
 }  // namespace ebb::cli

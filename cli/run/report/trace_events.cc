@@ -8,24 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "chrome_event.h"
+
 namespace ebb::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kProcess = 1;
 constexpr int kStepThread = 1;
 constexpr int kWaitThread = 2;  // and those after it, where waits overlap
 
-double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e3; }
-
-Json named(const char* what, int thread, const std::string& name) {
-  return {{"ph", "M"}, {"name", what}, {"pid", kProcess}, {"tid", thread}, {"args", {{"name", name}}}};
-}
-
 Json slice(const std::string& name, const char* category, double ts, double duration, int thread) {
-  return {{"ph", "X"},       {"name", name},    {"cat", category}, {"ts", ts},
-          {"dur", duration}, {"pid", kProcess}, {"tid", thread}};
+  Json event = chrome_slice(name, thread, ts, duration);
+  event["cat"] = category;
+  return event;
 }
 
 // One behind the other: the steps that are kept, if those are all.
@@ -56,25 +52,21 @@ int add_waits(const RunAccount& account, const RunTimeline& timeline, Json& even
   return static_cast<int>(ends.size());
 }
 
-Json counter(const char* name, double ts, Json values) {
-  return {{"ph", "C"}, {"name", name}, {"ts", ts}, {"pid", kProcess}, {"args", std::move(values)}};
-}
-
 void add_counters(const RunTimeline& timeline, Json& events) {
   for (std::uint64_t i = 0; i < timeline.samples; ++i) {
     const TimelineSample& now = timeline.sample[i];
     const double ts = microseconds(now.at_ns);
-    events.push_back(counter("memory, bytes", ts, {{"resident", now.resident}}));
-    events.push_back(counter("flash, bytes", ts, {{"used", now.flash}}));
+    events.push_back(chrome_counter("memory, bytes", ts, {{"resident", now.resident}}));
+    events.push_back(chrome_counter("flash, bytes", ts, {{"used", now.flash}}));
     if (i == 0) continue;
     const TimelineSample& before = timeline.sample[i - 1];
     const double seconds = static_cast<double>(std::max<std::uint64_t>(now.at_ns - before.at_ns, 1)) / 1e9;
     const auto rate = [seconds](std::uint64_t from, std::uint64_t to) {
       return static_cast<double>(to - from) / seconds;
     };
-    events.push_back(counter("read, bytes/s", ts, {{"read", rate(before.fetched, now.fetched)}}));
-    events.push_back(counter("written, bytes/s", ts, {{"written", rate(before.evicted, now.evicted)}}));
-    events.push_back(counter("waited, %", ts, {{"waited", rate(before.stall_ns, now.stall_ns) / 1e7}}));
+    events.push_back(chrome_counter("read, bytes/s", ts, {{"read", rate(before.fetched, now.fetched)}}));
+    events.push_back(chrome_counter("written, bytes/s", ts, {{"written", rate(before.evicted, now.evicted)}}));
+    events.push_back(chrome_counter("waited, %", ts, {{"waited", rate(before.stall_ns, now.stall_ns) / 1e7}}));
   }
 }
 
@@ -82,11 +74,11 @@ void add_counters(const RunTimeline& timeline, Json& events) {
 
 nlohmann::ordered_json trace_events(const RunAccount& account, const RunTimeline& timeline) {
   Json events = Json::array();
-  events.push_back(named("process_name", 0, fmt::format("ebb run -- {}", fmt::join(account.command, " "))));
-  events.push_back(named("thread_name", kStepThread, "steps"));
+  events.push_back(chrome_name("process_name", 0, fmt::format("ebb run -- {}", fmt::join(account.command, " "))));
+  events.push_back(chrome_name("thread_name", kStepThread, "steps"));
   add_steps(account, timeline, events);
   const int rows = add_waits(account, timeline, events);
-  for (int row = 0; row < rows; ++row) events.push_back(named("thread_name", kWaitThread + row, "waits"));
+  for (int row = 0; row < rows; ++row) events.push_back(chrome_name("thread_name", kWaitThread + row, "waits"));
   add_counters(timeline, events);
   Json json;
   json["traceEvents"] = std::move(events);

@@ -194,19 +194,12 @@ Status CudaDevice::status_of(cuda::Result error, const char* what) {
   return Status::kIoError;
 }
 
-const std::string& CudaDevice::failure() const {
-  static const std::string kNone;
-  return lost() ? failure_ : kNone;
-}
-
 void CudaDevice::lose(const char* what, cuda::Result error) {
-  const std::lock_guard lock(losing_);
   if (lost()) return;
-  failure_ = "the GPU '" + gpu_.name + "' is lost to this process: " + std::string(what) + " failed with " +
-             gpu_.api.text(error) +
-             ". A kernel that touches more than was announced does this (EBB_DEVICE_STRICT=1 finds it), and so does " +
-             "failing hardware. Start the program again.";
-  lost_.store(true, std::memory_order_release);
+  GpuDevice::lose("the GPU '" + gpu_.name + "' is lost to this process: " + std::string(what) + " failed with " +
+                  gpu_.api.text(error) +
+                  ". A kernel that touches more than was announced does this (EBB_DEVICE_STRICT=1 finds it), and so " +
+                  "does failing hardware. Start the program again.");
 }
 
 }  // namespace ebb

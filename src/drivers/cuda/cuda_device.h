@@ -9,9 +9,7 @@
 // block b is mapped; of a lost GPU nothing is asked any more: work that still runs would be disturbed.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -60,7 +58,6 @@ class CudaDevice final : public GpuDevice {
   Status wait(Stream stream, Event event) override;
   Status query(Event event) override;
   Status elapsed(Event from, Event to, std::uint64_t& ns) override;
-  const std::string& failure() const override;
   std::string description() const override;
 
  private:
@@ -75,13 +72,9 @@ class CudaDevice final : public GpuDevice {
   Status make_event(Event& event, unsigned flags);
   Status status_of(cuda::Result error, const char* what);
   void lose(const char* what, cuda::Result error);
-  bool lost() const { return lost_.load(std::memory_order_acquire); }
 
   Config config_;
   cuda::Gpu gpu_;
-  std::mutex losing_;
-  std::string failure_;  // written once, before lost_ is set
-  std::atomic<bool> lost_{false};
   cuda::AllocationProperties properties_{};
   cuda::Pointer space_ = 0;
   cuda::Pointer homes_ = 0;

@@ -171,7 +171,8 @@ void FrameMap::begin_changes(Changes& changes) {
   });
 }
 
-// What fails is left to whoever needs it, who tries again and can say what is wrong.
+// One by one: several in one call take no less time, and of each it is known what has become of it. What fails is left
+// to whoever needs it, who tries again and can say what is wrong.
 void FrameMap::make(Changes& changes) const {
   for (Change& arrival : changes.arrivals) {
     const BlockRange block{arrival.block, 1};

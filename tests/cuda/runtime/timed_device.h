@@ -133,10 +133,6 @@ class TimedDevice final : public GpuDevice {
     if (const Status status = cost(costs_.query, calls_.queried); status != Status::kOk) return status;
     return *static_cast<std::uint64_t*>(event) <= now() ? Status::kOk : Status::kBusy;
   }
-  const std::string& failure() const override {
-    static const std::string kNone;
-    return lost() ? failure_ : kNone;
-  }
   std::string description() const override { return "CUDA without a GPU, timed"; }
 
   // A kernel in a stream, which is any std::uint64_t of the caller's; and when the stream will be done.
@@ -158,10 +154,7 @@ class TimedDevice final : public GpuDevice {
   void stop_clock() { stopped_at_ = monotonic_ns(); }
   void pass(std::uint64_t ns) { stopped_at_ += ns; }
   // From now on every call fails.
-  void lose(std::string why) {
-    failure_ = std::move(why);
-    lost_ = true;
-  }
+  using GpuDevice::lose;
 
  private:
   static std::byte* reserve(std::size_t bytes) {
@@ -169,7 +162,6 @@ class TimedDevice final : public GpuDevice {
     EBB_CHECK(made != MAP_FAILED);
     return static_cast<std::byte*>(made);
   }
-  bool lost() const { return lost_; }
   bool copies(Stream stream) const { return stream >= copies_ && stream < copies_ + 3; }
   std::uint64_t now() const { return stopped_at_ != 0 ? stopped_at_ : monotonic_ns(); }
   Status cost(std::uint64_t ns, std::uint64_t& count, std::uint64_t calls = 1) {
@@ -206,8 +198,6 @@ class TimedDevice final : public GpuDevice {
   Calls calls_;
   std::set<Event> events_;
   std::uint64_t stopped_at_ = 0;  // 0: the clock runs
-  std::string failure_;           // written once, before lost_ is set
-  std::atomic<bool> lost_{false};
 };
 
 }  // namespace ebb
