@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "base/test/in_a_child.h"
+#include "drivers/linux/process/process_map.h"
+#include "drivers/linux/process/reservation.h"
 #include "drivers/linux/system/system_files.h"
 
 namespace ebb {
@@ -60,6 +62,37 @@ TEST(MoveMemoryTest, SaysOnWhichRungItIs) {
   const bool allowed = ::geteuid() == 0 || read_line("/proc/sys/vm/unprivileged_userfaultfd") == "1";
   if (allowed) {
     EXPECT_NE(text.find("full rung"), std::string::npos) << text;
+  }
+}
+
+// A block that is touched before it has come must not cost the frame its huge page.
+TEST(MoveMemoryTest, ATouchLeavesHugePagesWhole) {
+  std::unique_ptr<MoveMemory> memory;
+  if (MoveMemory::make(kHugePageBytes, 4, 1, memory) != Status::kOk)
+    GTEST_SKIP() << "no userfaultfd with UFFDIO_MOVE here";
+  ASSERT_EQ(memory->create(FrameIndex(0)), Status::kOk);
+  ProcessMap map;
+  ASSERT_EQ(ProcessMap::open(map), Status::kOk);
+  const auto huge = [&](const std::byte* at) {
+    return (map.page(reinterpret_cast<std::uintptr_t>(at)) & ProcessMap::kHuge) != 0;
+  };
+  std::byte* const home = memory->home(FrameIndex(0)).data();
+  if (!huge(home)) GTEST_SKIP() << "no huge pages here";
+  for (const bool write : {false, true}) {
+    auto* const block = reinterpret_cast<volatile std::byte*>(memory->base() + (write ? 2 : 1) * kHugePageBytes);
+    std::thread program([&] {
+      if (write)
+        block[12345] = std::byte{1};
+      else
+        static_cast<void>(block[12345]);
+    });
+    std::array<BlockIndex, 1> touched;
+    EXPECT_EQ(memory->next(touched), 1U);
+    memory->attach(FrameIndex(0), touched[0]);
+    program.join();
+    EXPECT_TRUE(huge(const_cast<const std::byte*>(block))) << (write ? "written" : "read");
+    EXPECT_EQ(memory->detach(touched[0], FrameIndex(0)), Status::kOk);
+    EXPECT_TRUE(huge(home)) << (write ? "written" : "read");
   }
 }
 

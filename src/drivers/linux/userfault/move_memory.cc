@@ -33,7 +33,11 @@ Status MoveMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uint
         std::pair{&made->scratch_, block_bytes}}) {
     if (const Status status = Reservation::make(bytes, kReadWrite, *range); status != Status::kOk) return status;
   }
-  own::madvise(made->scratch_.data(), made->scratch_.bytes(), MADV_HUGEPAGE);
+  // In the space no page is ever made, but a touch of what it does not take for a huge page leaves a page table behind,
+  // and UFFDIO_MOVE splits the huge page that comes next to fill it: for good, and ten times as slow from then on.
+  for (const Reservation* range : {&made->scratch_, &made->space_}) {
+    own::madvise(range->data(), range->bytes(), MADV_HUGEPAGE);
+  }
   for (const Reservation* range : {&made->space_, &made->home_}) {
     if (made->userfault_.watch(range->data(), range->bytes()) != 0) return Status::kUnsupported;
   }
