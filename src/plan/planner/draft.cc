@@ -58,15 +58,14 @@ void Drafter::find_state() {
   }
 }
 
-// So many blocks of each of the chosen pieces; parts of blocks add up from piece to piece.
-template <typename Chosen>
-std::vector<std::uint32_t> Drafter::part_of_each(double part, Chosen&& chosen) const {
+// A part of the blocks `of` each piece; parts of blocks add up from piece to piece.
+template <typename Of>
+std::vector<std::uint32_t> Drafter::part_of_each(double part, Of&& of) const {
   std::vector<std::uint32_t> parts(pieces_.size(), 0);
   double sum = 0;
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-    if (!chosen(i)) continue;
     const double before = std::floor(sum);
-    sum += part * blocks_of(i);
+    sum += part * of(i);
     parts[i] = static_cast<std::uint32_t>(std::floor(sum) - before);
   }
   return parts;
@@ -74,14 +73,42 @@ std::vector<std::uint32_t> Drafter::part_of_each(double part, Chosen&& chosen) c
 
 std::vector<std::uint32_t> Drafter::staying(double state_share) const {
   const double all = std::max(static_cast<double>(state_blocks_), 1.0);
-  return part_of_each(std::min(1.0, state_share * limits_.frames / all), [&](std::uint32_t i) { return state_[i]; });
+  return part_of_each(std::min(1.0, state_share * limits_.frames / all),
+                      [&](std::uint32_t i) { return state_[i] ? blocks_of(i) : 0; });
 }
 
 // What returns needs its frames before it is used. How long before is known only from a draft, so there are some.
 void Drafter::draft(const Taste& taste) {
   taste_ = taste;
-  floors_ = part_of_each(1 - taste_.absent_share, [](std::uint32_t) { return true; });
+  floors_ = part_of_each(1 - taste_.absent_share, [&](std::uint32_t i) { return blocks_of(i); });
   staying_ = staying(taste_.state_share);
+  draft_rounds();
+}
+
+void Drafter::shift(std::span<const PieceAbsence> absences, const std::vector<bool>& urgent, double blocks) {
+  enum : std::uint8_t { kNotAbsent, kIdle, kUrgent };
+  std::vector<std::uint8_t> kinds(pieces_.size(), kNotAbsent);
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) floors_[i] = blocks_of(i);
+  for (std::size_t i = 0; i < absences.size(); ++i) {
+    const std::uint32_t piece = pieces_.touch(absences[i].touch).piece;
+    floors_[piece] = std::min(floors_[piece], blocks_of(piece) - absences[i].blocks);
+    kinds[piece] = std::max<std::uint8_t>(kinds[piece], urgent[i] ? kUrgent : kIdle);
+  }
+  const auto away = [&](std::uint32_t i) { return kinds[i] == kUrgent ? blocks_of(i) - floors_[i] : 0; };
+  const auto there = [&](std::uint32_t i) { return kinds[i] == kUrgent ? 0 : floors_[i]; };
+  double all_away = 0, all_there = 0;
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+    all_away += away(i);
+    all_there += there(i);
+  }
+  const double moved = std::min({blocks, all_away, all_there});
+  const auto more = part_of_each(moved / std::max(all_away, 1.0), away);
+  const auto less = part_of_each(moved / std::max(all_there, 1.0), there);
+  for (std::uint32_t i = 0; i < pieces_.size(); ++i) floors_[i] += more[i] - less[i];
+  draft_rounds();
+}
+
+void Drafter::draft_rounds() {
   for (auto& touches : early_) touches.clear();
   start_ns_ = computed_ns_;
   for (int round = 0; round < kRounds; ++round) {

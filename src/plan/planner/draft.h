@@ -28,6 +28,9 @@ class Drafter {
   Drafter(const Recording& recording, const PlanLimits& limits);
 
   void draft(const Taste& taste);
+  // To the same taste, from absences of a draft before: of pieces whose absences are urgent so many blocks more stay,
+  // in place of as many of others.
+  void shift(std::span<const PieceAbsence> absences, const std::vector<bool>& urgent, double blocks);
 
   const Pieces& pieces() const { return pieces_; }
   // Of every event without waits, over two iterations.
@@ -57,9 +60,10 @@ class Drafter {
     std::uint64_t rank = 0;  // while it is in idle_
   };
 
+  void draft_rounds();
   void find_state();
-  template <typename Chosen>
-  std::vector<std::uint32_t> part_of_each(double part, Chosen&& chosen) const;
+  template <typename Of>
+  std::vector<std::uint32_t> part_of_each(double part, Of&& of) const;
   void begin();
   void run(bool steady);
   void change(const Pieces::Change& change);

@@ -35,14 +35,16 @@ class Forecaster {
     }
   }
 
-  double run() {
+  Forecast run() {
     double before_ns = 0;
     for (int turn = 0; turn < kTurns; ++turn) {
       before_ns = now_ns_;
+      forecast_ = {0, std::vector<bool>(absences_.size(), false), 0};
       next_absence_ = next_cleaning_ = 0;
       for (std::size_t event = 0; event < size_; ++event, ++now_) step(event);
     }
-    return now_ns_ - before_ns;
+    forecast_.ns = now_ns_ - before_ns;
+    return std::move(forecast_);
   }
 
  private:
@@ -86,6 +88,8 @@ class Forecaster {
   void begin_journeys(std::size_t event);
   bool ready(std::size_t event) const;
   void wait(std::size_t event);
+  void blame(double ns);
+  void blame(ebb::Lane which);
   void evict_unplanned(std::int64_t blocks);
   void pass_time(double ns);
   void start_lanes(bool waiting);
@@ -120,6 +124,8 @@ class Forecaster {
   std::vector<std::vector<std::uint32_t>> ends_at_;
   std::array<Heap, kTiersBelow> leaving_, cleaning_, returning_;
   std::array<Lane, kLanes> lanes_;
+  std::array<std::vector<std::uint32_t>, kLanes> passed_;  // absences, since the lane was idle
+  Forecast forecast_;
   double link_in_ns_ = 0, link_out_ns_ = 0, flash_in_ns_ = 0, flash_out_ns_ = 0, flash_both_ns_ = 0;  // when free
   double now_ns_ = 0;
   std::uint64_t now_ = 0;  // the event, counted from the first turn
@@ -189,9 +195,29 @@ void Forecaster::wait(std::size_t event) {
     if (ready(event)) return;
     const std::size_t next = first_done();
     if (lanes_[next].done_ns == kForever) break;
+    blame(lanes_[next].done_ns - now_ns_);
     complete(next);
   }
   if (free() < 0) evict_unplanned(-free());
+}
+
+// A launch waits so long. Whatever a lane has passed without a pause until now has delayed what it waits for: content,
+// or frames; and what shares the flash device with that.
+void Forecaster::blame(double ns) {
+  for (const Tier tier : {Tier::kHost, Tier::kFlash}) {
+    const double block_ns = tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns;
+    const bool in = lane(lane_in(tier)).done_ns != kForever, out = lane(lane_out(tier)).done_ns != kForever;
+    const bool shared = tier == Tier::kFlash && limits_.flash_both_ns > 0;
+    if (in) blame(lane_in(tier));
+    if (out && (!in || shared || free() < 0)) blame(lane_out(tier));
+    if ((in || out) && block_ns > 0) forecast_.waited_blocks += ns / block_ns;
+  }
+}
+
+void Forecaster::blame(ebb::Lane which) {
+  auto& passed = passed_[static_cast<std::size_t>(which)];
+  for (const std::uint32_t index : passed) forecast_.urgent[index] = true;
+  passed.clear();
 }
 
 // Nothing leaves by plan: the engine makes room, and brings what it took when there is some again.
@@ -225,6 +251,9 @@ void Forecaster::start_lanes(bool waiting) {
   for (const Tier tier : {Tier::kHost, Tier::kFlash}) {
     if (lane(lane_out(tier)).done_ns == kForever && !start_out(tier)) start_clean(tier);
     if (lane(lane_in(tier)).done_ns == kForever) start_in(tier, waiting);
+    for (const ebb::Lane each : {lane_out(tier), lane_in(tier)}) {
+      if (lane(each).done_ns == kForever) passed_[static_cast<std::size_t>(each)].clear();
+    }
   }
 }
 
@@ -254,6 +283,7 @@ bool Forecaster::start_out(Tier tier) {
       }
       const std::uint32_t blocks = std::min(left, kAtOnce);
       lane(lane_out(tier)) = {pass_out(tier, blocks), index, blocks, false};
+      passed_[static_cast<std::size_t>(lane_out(tier))].push_back(index);
       return true;
     }
     pop(heap);
@@ -292,6 +322,7 @@ void Forecaster::start_in(Tier tier, bool waiting) {
       journey.back += blocks;
       out_ -= blocks;
       lane(lane_in(tier)) = {pass_in(tier, blocks), index, blocks, false};
+      passed_[static_cast<std::size_t>(lane_in(tier))].push_back(index);
       return;
     }
     if (leaving_now(index) > 0 && !journey.ended) return;  // its last blocks are on their way out
@@ -326,9 +357,9 @@ std::uint32_t Forecaster::leaving_now(std::uint32_t index) const {
 
 }  // namespace
 
-double forecast_ns(std::span<const double> start_ns, std::span<const std::uint64_t> live_blocks,
-                   std::span<const PieceAbsence> absences, std::span<const Cleaning> cleanings,
-                   const PlanLimits& limits) {
+Forecast forecast(std::span<const double> start_ns, std::span<const std::uint64_t> live_blocks,
+                  std::span<const PieceAbsence> absences, std::span<const Cleaning> cleanings,
+                  const PlanLimits& limits) {
   return Forecaster(start_ns, live_blocks, absences, cleanings, limits).run();
 }
 

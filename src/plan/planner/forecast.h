@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "plan/planner/absence.h"
 #include "plan/planner/cleanings.h"
@@ -17,10 +18,18 @@
 
 namespace ebb {
 
+struct Forecast {
+  double ns = 0;  // of the iteration
+  // A block less in an absence that is `urgent` would spare the launches the time that its lane takes for a block,
+  // because they wait before the lane is idle again; one more in another costs nothing, as long as these are few.
+  std::vector<bool> urgent;  // by absence
+  double waited_blocks = 0;  // that the lanes could have brought while launches waited for what they brought
+};
+
 // `start_ns`: when events begin if nothing waits, over two iterations. `live_blocks`: that exist at every event.
 // `absences` in the order of their touches; `cleanings` of them, in the order of the events that they follow.
-double forecast_ns(std::span<const double> start_ns, std::span<const std::uint64_t> live_blocks,
-                   std::span<const PieceAbsence> absences, std::span<const Cleaning> cleanings,
-                   const PlanLimits& limits);
+Forecast forecast(std::span<const double> start_ns, std::span<const std::uint64_t> live_blocks,
+                  std::span<const PieceAbsence> absences, std::span<const Cleaning> cleanings,
+                  const PlanLimits& limits);
 
 }  // namespace ebb

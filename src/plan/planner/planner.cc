@@ -22,6 +22,8 @@ constexpr double kBetterRead = 1.1, kBetterWritten = 0.97, kSpreadMore = 0.1;
 // Parts of memory that are tried for state.
 constexpr std::array<double, 5> kStateShares{0.2, 0.4, 0.6, 0.8, 0.9};
 constexpr double kBetterState = 0.995, kBetterWithState = 0.985;
+// Blocks are shifted so often at most, and so often without a gain.
+constexpr int kShiftsMax = 16, kVainShiftsMax = 8;
 constexpr double kWrittenMax = 0.125, kMovedMax = 1.15;
 
 struct Candidate {
@@ -49,17 +51,26 @@ class Search {
     consider_with(kBetter, [](Taste& taste) { taste.paced = true; });
     consider_spread();
     consider_state();
+    consider_shifts();
     return hand_out();
   }
 
   Plan run(const Taste& taste) {
     best_ = candidate(taste);
+    if (taste.shifted) {
+      best_.ns = forecast_of(best_).ns;
+      best_ = shifted(best_);
+    }
     return hand_out();
   }
 
  private:
   Candidate candidate(const Taste& taste) {
     drafter_.draft(taste);
+    return drafted(taste);
+  }
+
+  Candidate drafted(const Taste& taste) {
     Candidate made{taste, drafter_.absences(), {}};
     made.cleanings = make_cleanings(recording_, drafter_.pieces(), made.absences, drafter_.start_ns(),
                                     {drafter_.block_ns(Tier::kHost), drafter_.block_ns(Tier::kFlash)});
@@ -67,9 +78,13 @@ class Search {
     return made;
   }
 
+  Forecast forecast_of(const Candidate& made) const {
+    return forecast(drafter_.start_ns(), drafter_.live_blocks(), made.absences, made.cleanings, limits_);
+  }
+
   void consider(const Taste& taste, double better) {
     Candidate other = candidate(taste);
-    other.ns = forecast_ns(drafter_.start_ns(), drafter_.live_blocks(), other.absences, other.cleanings, limits_);
+    other.ns = forecast_of(other).ns;
     if (other.ns < better * best_.ns) best_ = std::move(other);
   }
 
@@ -112,15 +127,49 @@ class Search {
     if (best_.ns > kBetterWithState * without.ns) best_ = without;
   }
 
-  // How much better the spread draft, the best so far, must be than `whole`; above 1: it may be worse.
-  double better_than(const Candidate& whole) const {
-    double all = 0, written = 0, lane_ns = 0;
-    for (const PieceAbsence& absence : whole.absences) {
+  // The best of some drafts that follow one another from `made`, the one made last: where launches wait for what lanes
+  // bring as many blocks stay as lanes bring in that time, in place of others that come while lanes are idle.
+  Candidate shifted(Candidate made) {
+    Candidate best = made;
+    for (int i = 0, vain = 0; i < kShiftsMax && vain < kVainShiftsMax; ++i, ++vain) {
+      const Forecast before = forecast_of(made);
+      if (before.waited_blocks < 1) break;
+      drafter_.shift(made.absences, before.urgent, before.waited_blocks);
+      made = drafted(made.taste);
+      made.ns = forecast_of(made).ns;
+      if (made.ns >= best.ns) continue;
+      best = made;
+      vain = -1;
+    }
+    best.taste.shifted = true;
+    return best;
+  }
+
+  void consider_shifts() {
+    if (best_.ns <= computed_ns() / kBetter) return;
+    drafter_.draft(best_.taste);
+    Candidate other = shifted(best_);
+    if (other.ns < (writes(best_) ? kBetterWritten : kBetter) * best_.ns) best_ = std::move(other);
+  }
+
+  // Whether more leaves with a write than a little.
+  static bool writes(const Candidate& candidate) {
+    double all = 0, written = 0;
+    for (const PieceAbsence& absence : candidate.absences) {
       all += absence.blocks;
       written += absence.unwritten;
+    }
+    return written > kWrittenMax * all;
+  }
+
+  // How much better the spread draft, the best so far, must be than `whole`; above 1: it may be worse.
+  double better_than(const Candidate& whole) const {
+    if (writes(whole)) return kBetterWritten;
+    double all = 0, lane_ns = 0;
+    for (const PieceAbsence& absence : whole.absences) {
+      all += absence.blocks;
       lane_ns += absence.needed ? absence.blocks * drafter_.block_ns(absence.tier) : 0;
     }
-    if (written > kWrittenMax * all) return kBetterWritten;
     double spread = 0;
     for (const PieceAbsence& absence : best_.absences) spread += absence.blocks;
     if (spread > kMovedMax * all) return kBetterWritten;

@@ -25,6 +25,8 @@ struct Taste {
   // By the next use it would leave first of all, and come back and leave again while the optimizer keeps the lanes
   // busy; weights, which leave in its place, are clean, and come back in passes that leave the lanes idle.
   double state_share = 0;
+  // More of what is brought while launches wait stays, and less of what is brought while they do not.
+  bool shifted = false;
   // Room for what returns, beside what Belady's rule keeps.
   std::uint32_t reserve_blocks = 0;
 

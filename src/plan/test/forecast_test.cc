@@ -37,8 +37,9 @@ class Iteration {
     return *this;
   }
   void set_live(Recording::Position event, std::uint64_t blocks) { live_[event] = blocks; }
-  double forecast(const PlanLimits& limits) const {
-    return forecast_ns(start_ns_, live_, absences_, cleanings_, limits);
+  double forecast(const PlanLimits& limits) const { return whole_forecast(limits).ns; }
+  Forecast whole_forecast(const PlanLimits& limits) const {
+    return ebb::forecast(start_ns_, live_, absences_, cleanings_, limits);
   }
 
  private:
@@ -71,6 +72,16 @@ TEST(Forecast, AFetchThatBeginsLateIsWaitedFor) {
   Iteration later(8);
   for (Recording::Position i = 0; i < 8; ++i) later.set_live(i, 20);
   EXPECT_DOUBLE_EQ(later.away(20, 1, 6, 6).forecast(machine(20)), 10000);
+}
+
+TEST(Forecast, TellsWhatALaunchWaitsFor) {
+  Iteration iteration(8);
+  for (Recording::Position i = 0; i < 8; ++i) iteration.set_live(i, 25);
+  iteration.away(20, 1, 6, 5).away(5, 1, 4, 3);
+  const Forecast found = iteration.whole_forecast(machine(25));
+  EXPECT_DOUBLE_EQ(found.waited_blocks, 10);  // 1000 ns
+  EXPECT_EQ(found.urgent, (std::vector<bool>{true, false}));
+  EXPECT_DOUBLE_EQ(Iteration(8).away(5, 1, 6, 5).whole_forecast(machine(10)).waited_blocks, 0);
 }
 
 TEST(Forecast, WhatIsMadeWaitsForFrames) {

@@ -104,6 +104,24 @@ TEST(Planner, WhereNothingIsWrittenAPartOfEachTensorStays) {
   EXPECT_GT(plan.absences.size(), kWeights * 9 / 10);
 }
 
+// Half of all weights are used by launches that leave a lane twice the time that it needs for them, half by launches
+// that leave it a tenth: more of the latter stays.
+TEST(Planner, MoreStaysOfWhatTheLaneHasNoTimeFor) {
+  constexpr std::uint32_t kWeights = 40, kEach = 10;
+  Script script(kWeights);
+  for (std::uint32_t i = 1; i <= kWeights; ++i) script.launch({{i, kEach}}, i <= kWeights / 2 ? 2000 : 100);
+  PlanLimits half = limits(kWeights * kEach / 2);
+  half.frames_in_transit = 4 * kEach;
+  const Plan plan = make_plan(script.recording(), half);
+  EXPECT_TRUE(plan.taste.shifted);
+  std::uint32_t slow = 0, quick = 0;
+  for (const TensorAbsence& absence : plan.absences) (absence.after < kWeights / 2 ? slow : quick) += absence.blocks;
+  EXPECT_LT(quick, slow * 3 / 4);
+  const Plan again = make_plan(script.recording(), half, plan.taste);
+  ASSERT_EQ(plan.absences.size(), again.absences.size());
+  for (std::size_t i = 0; i < plan.absences.size(); ++i) EXPECT_EQ(plan.absences[i].blocks, again.absences[i].blocks);
+}
+
 TEST(Planner, NothingLeavesWhenAllFits) {
   EXPECT_TRUE(make_plan(training(8, 4).recording(), limits(32)).absences.empty());
 }
