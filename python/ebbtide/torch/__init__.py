@@ -20,7 +20,7 @@ from . import extension
 
 _C = extension.load()
 
-from . import compiled, lists, waiting  # noqa: E402
+from . import compiled, lists, storages, waiting  # noqa: E402
 
 # What calls on lists of tensors (foreach, fused optimizers) may touch at once: of memory, and at most.
 LISTS_SHARE = 32
@@ -50,6 +50,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
     else:
         _C.enable(options)
         compiled.start()
+        storages.start()
         lists.split("cpu", min(options.memory // LISTS_SHARE or LISTS_BYTES_MAX, LISTS_BYTES_MAX))
         waiting.start()
     if _step_hook is None:

@@ -2,6 +2,7 @@
 PyTorch and under Ebbtide. Run by child.py; the sizes suit a budget of 8 MiB, which all of them exceed several times.
 """
 
+import copy
 import ctypes
 import os
 import shutil
@@ -177,6 +178,22 @@ def compiled_training():
         optimizer.step()
         losses.append(loss_bits(loss))
     return [losses, hash_tensors(model.state_dict().values())]
+
+
+def deep_copies(count=6):
+    """Modules copied as averages of weights, layers made of one another, and ensembles are."""
+    torch.manual_seed(0)
+    model, *_ = build_mlp()
+    models = [model, *(copy.deepcopy(model) for _ in range(count))]
+    models += [model.__class__(*(copy.copy(layer) for layer in model))]  # shares
+    with torch.no_grad():
+        for index, each in enumerate(models):
+            for parameter in each.parameters():
+                parameter.add_(index)
+        storage = torch.UntypedStorage(2 * MIB)
+        storage.fill_(7)
+        copied = copy.deepcopy(storage)
+    return [hash_tensors(each.parameters()) for each in models] + [copied.nbytes(), copied[0], copied[-1]]
 
 
 def inference():

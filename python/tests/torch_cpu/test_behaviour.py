@@ -35,6 +35,11 @@ def test_tensors(flash, scenario):
     compare(flash, scenario)
 
 
+def test_deep_copies_are_managed(flash):
+    stats = compare(flash, "deep_copies")
+    assert stats["peak_live_bytes"] > 7 * 4 * 4 * 640 * 640  # weights of a model and of its six copies
+
+
 def test_lookups_fetch_the_rows_that_they_use(flash):
     stats = compare(flash, "lookups")
     assert stats["fetched_bytes"] < 32 * runner.MIB  # of 64, 40 times
