@@ -179,7 +179,7 @@ ChildOutcome run_child(const std::vector<std::string>& command, const std::vecto
   const FileDescriptor signals(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   int ends[2];
   if (!signals.valid() || ::pipe2(ends, O_CLOEXEC) != 0) {
-    throw Error(Status::kIoError, fmt::format("cannot watch a child process: {}", std::strerror(errno)));
+    throw Error(Status::kIoError, fmt::format("cannot watch a child process: {}", explain(errno)));
   }
   const FileDescriptor report(ends[0]);
   FileDescriptor report_writer(ends[1]);
@@ -189,7 +189,7 @@ ChildOutcome run_child(const std::vector<std::string>& command, const std::vecto
   const Clock::time_point start = Clock::now();
   const pid_t child = ::fork();
   if (child < 0) {
-    throw Error(Status::kNoMemory, fmt::format("cannot start a process: {}", std::strerror(errno)));
+    throw Error(Status::kNoMemory, fmt::format("cannot start a process: {}", explain(errno)));
   }
   if (child == 0) become(const_cast<char**>(arguments.data()), const_cast<char**>(variables.data()), ends[1]);
   report_writer.reset();

@@ -24,7 +24,7 @@ void StatsFile::open(const std::string& path, const std::string& policy, const s
   if (!path.empty()) {
     fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || ::ftruncate(fd, sizeof(StatsPage)) != 0) {
-      const std::string why = std::strerror(errno);
+      const std::string why = std::string(std::strerror(errno)) + (errno == EMFILE ? "; lift ulimit -n" : "");
       if (fd >= 0) ::close(fd);
       throw Error(Status::kInvalid, "statistics file '" + path + "' cannot be written: " + why);
     }

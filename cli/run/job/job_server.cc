@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/internal_thread.h"
 #include "ebb/status.h"
 #include "job/job_socket.h"
 
@@ -39,14 +40,19 @@ JobServer::JobServer(const std::string& path, const JobTerms& terms)
       automatic_(terms.automatic ? std::make_optional<AutoMemory>() : std::nullopt),
       broker_(automatic_ ? automatic_->bytes() : terms.budget_bytes, terms.share, terms.flash_bytes) {
   if (!listener_.valid() || !wake_.valid()) {
-    throw Error(Status::kIoError, fmt::format("cannot make a socket in '{}': {}; set TMPDIR to another directory", path,
-                                              std::strerror(errno)));
+    throw Error(Status::kIoError,
+                fmt::format("cannot make a socket in '{}': {}; set TMPDIR to another directory", path, explain(errno)));
   }
   facts_.budget_least_bytes = broker_.budget_bytes();
   note_budget();
   facts_.automatic = terms.automatic;
   facts_.equal = terms.share == JobBroker::Share::kEqual;
-  thread_ = std::thread([this] { serve(); });
+  const auto run = [this] { serve(); };
+  if (start_internal_thread("ebb-job", run, thread_) != Status::kOk) {
+    throw Error(Status::kNoMemory,
+                "no thread can be started for the memory budget: lift ulimit -u, or the limit on tasks of the "
+                "container");
+  }
 }
 
 JobServer::~JobServer() {

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "drivers/linux/system/system_files.h"
+
 namespace ebb {
 namespace {
 
@@ -17,8 +19,8 @@ constexpr long kTmpfsMagic = 0x01021994;
 constexpr long kRamfsMagic = 0x858458f6;
 constexpr const char* kRemedy = "; name a directory on a disk with --flash DIR or EBB_FLASH";
 
-[[noreturn]] void refuse(const std::string& directory, const std::string& why) {
-  throw Error(Status::kInvalid, "flash directory '" + directory + "' " + why + kRemedy);
+[[noreturn]] void refuse(const std::string& directory, const std::string& why, const char* remedy = kRemedy) {
+  throw Error(Status::kInvalid, "flash directory '" + directory + "' " + why + remedy);
 }
 
 // An unnamed file where the file system knows them; otherwise a named one that loses its name at once.
@@ -66,6 +68,7 @@ FlashFile FlashFile::open(const std::string& directory) {
   file.fd_ = open_unnamed(directory, O_DIRECT);
   file.direct_ = file.fd_ >= 0;
   if (file.fd_ < 0 && errno == EINVAL) file.fd_ = open_unnamed(directory, 0);
+  if (file.fd_ < 0 && errno == EMFILE) refuse(directory, "cannot be used: " + explain(errno), "");
   if (file.fd_ < 0) refuse(directory, std::string("is not writable: ") + std::strerror(errno));
   return file;
 }

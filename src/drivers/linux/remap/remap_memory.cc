@@ -68,7 +68,9 @@ Status RemapMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uin
   std::unique_ptr<RemapMemory> made(new RemapMemory);
   made->block_bytes_ = block_bytes;
   if (const Status status = made->map_home(frames); status != Status::kOk) {
-    reason = std::string("no memory file (memfd) for ") + std::to_string(frames) + " blocks: " + std::strerror(errno);
+    const bool refused = errno == EPERM || errno == ENOSYS;
+    reason = std::string("no memory file (memfd) for ") + std::to_string(frames) + " blocks: " + explain(errno) +
+             (refused ? "; in a container a seccomp profile that allows memfd_create is needed" : "");
     return status;
   }
   if (const Status status = Reservation::make(block_bytes * blocks, PROT_NONE, made->space_); status != Status::kOk) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace ebb {
@@ -40,6 +41,16 @@ bool write_all(int fd, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(count));
   }
   return true;
+}
+
+std::string explain(int error) {
+  const std::string what = std::strerror(error);
+  switch (error) {
+    case EMFILE: return what + "; lift ulimit -n";
+    case EFBIG: return what + "; lift ulimit -f";
+    case EAGAIN: return what + "; lift ulimit -u";
+    default: return what;
+  }
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

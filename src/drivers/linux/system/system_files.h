@@ -1,4 +1,4 @@
-// Small helpers: whole text files of the kernel, descriptors, and writing all of a buffer to one.
+// Small helpers: whole text files of the kernel, descriptors, and writing all of a buffer to one; errors in words.
 // Stateless; any thread.
 #pragma once
 
@@ -19,6 +19,9 @@ std::optional<std::string> read_line(const std::string& path);
 bool write_all(int fd, std::string_view text);
 
 std::vector<std::string> split(std::string_view text, char separator);
+
+// What the system says of an errno, and the limit to lift where it is one: "Too many open files; lift ulimit -n".
+std::string explain(int error);
 
 // Owns one file descriptor.
 class FileDescriptor {
