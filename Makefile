@@ -13,7 +13,7 @@ CXX_FILES = python3 tools/tidy --list .cc .h
 CLANG_FORMAT_MAJOR := 14
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench reliability lint format clean wheel release site build-product \
+.PHONY: help setup demo test test-all bench reliability soak lint format clean wheel release site build-product \
 	link-environment
 
 help: ## this list
@@ -60,9 +60,15 @@ bench: setup ## the side-by-side benchmarks and their tables; takes hours
 	[[ -z "$(LLAMA)" ]] || bench inference.py --llama "$(LLAMA)"; \
 	bench prediction.py; bench run.py $(if $(SWAP),--with-swap); $(PYTHON) bench/tables.py || failed=1; exit $$failed
 
-# MINUTES=60: of fuzzing, instead of 3.
-reliability: build-product ## fuzz the core in simulation; docs/reliability.md has what came of it
+# MINUTES=60: of fuzzing, instead of 3. TIMES=10: of each fault on the real drivers, instead of 3.
+reliability: build-product ## inject faults, in simulation and on the real drivers; docs/reliability.md has what came
 	@$(PYTHON) bench/simulated/reliability.py --save $(if $(MINUTES),--minutes $(MINUTES))
+	@$(PYTHON) bench/reliability/real.py --save $(if $(TIMES),--times $(TIMES))
+	@$(PYTHON) bench/tables.py
+
+# MINUTES=2: instead of 60 under `ebb run`; stock, the same rounds take time of their own.
+soak: build-product ## train, generate, fork, save and load for an hour while budgets change; every bit is compared
+	@$(PYTHON) bench/reliability/soak.py --save $(if $(MINUTES),--minutes $(MINUTES))
 	@$(PYTHON) bench/tables.py
 
 # A wheel is for the Python that makes it: RELEASE_PYTHON=python3.12 for another. Tools come from pip's index.

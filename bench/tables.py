@@ -45,6 +45,8 @@ TABLES = {
     "ranks": ("ranks", "ranks", "document"),
     "reliability": ("reliability", "reliability", "document"),
     "mutations": ("reliability", "reliability", "document_mutations"),
+    "faults": ("faults", "reliability", "document_faults"),
+    "soak": ("soak", "reliability", "document_soak"),
     "g10": ("g10", "g10", "document"),
     "g10-distribution": ("g10", "g10", "document_distribution"),
     "g10-batches": ("g10", "g10", "document_batches"),

@@ -1,4 +1,9 @@
-"""Tables of bench/simulated/reliability.py: what became of each kind of fault, and which mutations were found."""
+"""Tables of bench/simulated/reliability.py: what became of each kind of fault, and which mutations were found; and of
+bench/reliability/real.py: each fault on the real kernel and disk, how often there was one, and what came of it; and of
+bench/reliability/soak.py.
+"""
+
+MIB = 2**20
 
 # Of a fault: what happens, and what comes of it.
 KINDS = {
@@ -60,3 +65,54 @@ def document_mutations(results):
     heading = (f"{found} of {len(tried)} mutations found, {sum(bool(each['unit']) for each in tried)} by unit tests, "
                f"{sum(bool(each['fuzz']) for each in tried)} by the fuzzer within {mutations['minutes']:g} minutes")
     return heading, rows
+
+
+# How a run on the real kernel and disk may end.
+ENDS = {"equal": "losses equal", "refused": "refused before the first step", "stopped": "stopped with a message",
+        "killed": "killed"}
+
+
+def _ends(row):
+    if "not_here" in row:
+        return f"not here: {row['not_here']}"
+    found = [f"{text} {row[end]}" if row[end] < row["runs"] else text for end, text in ENDS.items() if row[end]]
+    return "; ".join(found + [f"WRONG {len(row['wrong'])}"] * bool(row["wrong"]))
+
+
+def table_of_faults(results):
+    return [["fault", "what happens", "runs", "outcome"],
+            *([row["name"], row["happens"], str(row["runs"]), _ends(row)] for row in results["faults"])]
+
+
+def document_faults(results):
+    runs = sum(row["runs"] for row in results["faults"])
+    wrong = sum(len(row["wrong"]) for row in results["faults"])
+    heading = (f"{runs} runs of a training in a third of its memory, as root and as an ordinary user; other losses "
+               f"than stock's, ends without a message, hangs, anything left behind: {wrong}")
+    return heading, table_of_faults(results)
+
+
+def table_of_soak(results):
+    stock, managed = results["stock"], results["managed"]
+    rows = [["", "stock", "ebb run"], ["time", *(f"{each['seconds']:.0f} s" for each in (stock, managed))]]
+    for kind in managed["rounds"]:
+        rows.append([f"rounds of training and then: {kind.replace('_', ' ')}",
+                     *(str(each["rounds"].get(kind, 0)) for each in (stock, managed))])
+    for kind in managed["early_late"]:
+        scale, unit = (MIB, " MiB") if kind == "memory" else (1, "")
+        texts = [" to ".join(f"{value / scale:.0f}" for value in each["early_late"][kind]) + unit
+                 for each in (stock, managed)]
+        rows.append([("memory outside the budget" if kind == "memory" else kind) + ", early to late", *texts])
+    if stats := managed["stats"]:
+        rows.append(["most tensors alive at once", "", f"{stats['peak_live_bytes'] / MIB:.0f} MiB"])
+        rows.append(["budget", "", f"half of {results['budget']} to all of it"])
+        rows.append(["changes of the budget", "", f"{managed['changes']:,}, {managed['refused']:,} of them refused"])
+        rows.append(["fetched from flash", "", f"{stats['fetched_bytes'] / MIB:,.0f} MiB"])
+    return [*rows, ["rounds with other bits than stock's", "", str(results["different"])]]
+
+
+def document_soak(results):
+    rounds = sum(results["managed"]["rounds"].values())
+    heading = (f"{rounds} rounds in {results['managed']['seconds'] / 60:.0f} minutes under `ebb run`; "
+               + ("; ".join(results["problems"]) or "every bit is stock's, and nothing grew"))
+    return heading, table_of_soak(results)

@@ -3,6 +3,7 @@
 import bench_modules  # noqa: F401
 import reports.arrays
 import reports.devices
+import reports.reliability
 import reports.streams
 
 
@@ -44,3 +45,14 @@ def test_an_expression_names_its_best_peer():
     heading, rows = reports.arrays.document(results)
     assert heading.startswith("Arrays of 4 MiB")
     assert rows[1] == ["`a|b`", "2.0 (1.0-3.0)", "4.0 (4.0-4.0)", "2.00 (numpy)"]
+
+
+def test_faults_tell_how_often_runs_ended_in_which_way():
+    row = {"name": "full disk", "happens": "8 MiB", "runs": 3, "wrong": [], "equal": 1, "refused": 0, "stopped": 2,
+           "killed": 0}
+    bad = {**row, "equal": 2, "stopped": 0, "wrong": ["other losses than stock's"]}
+    absent = {**row, "runs": 0, "not_here": "needs root"}
+    heading, rows = reports.reliability.document_faults({"faults": [row, bad, absent]})
+    assert heading.startswith("6 runs ") and heading.endswith(": 1")
+    assert [row[-1] for row in rows[1:]] == ["losses equal 1; stopped with a message 2", "losses equal 2; WRONG 1",
+                                             "not here: needs root"]
