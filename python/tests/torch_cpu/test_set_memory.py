@@ -3,12 +3,14 @@
 import json
 import pathlib
 import subprocess
+import sys
 
 import pytest
 import runner
 
 STEPS = 6
 KIB, MIB = runner.KIB, runner.MIB
+CHANGING = pathlib.Path(__file__).resolve().parents[3] / "bench/jobs/changing_budget.py"
 
 
 def options(flash, memory, most, block):
@@ -27,6 +29,18 @@ def test_training_notices_nothing(flash, name, driver):
     assert changes["count"] > 20 and changes["refused"] == 0, changes
     assert changes["beyond"] <= 64 * KIB, "a block more than the budget"
     runner.assert_moved(child.find("stats"))
+
+
+def test_every_second_in_two_processes_of_a_job(flash):
+    """Some seconds of what bench/jobs/changing_budget.py does for minutes."""
+    done = subprocess.run([sys.executable, CHANGING, "--seconds", "6", "--size", str(192 * MIB), "--flash", flash],
+                          env=runner.environment(), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 2
+    for process in found:
+        assert process["losses_equal"] and process["steps"] > 1 and process["changes"] > 1
+        assert process["refused"] == {} and process["most_beyond_bytes"] <= 2 * MIB
 
 
 def pss(pid):
