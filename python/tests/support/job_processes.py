@@ -50,6 +50,11 @@ class Watch(threading.Thread):
         return self.peak
 
 
+def parent(pid):
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
 def exists(pid):
     try:
         os.kill(pid, 0)

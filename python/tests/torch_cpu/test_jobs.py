@@ -21,6 +21,11 @@ MARGIN = 48 * MIB
 pytestmark = pytest.mark.usefixtures("ebbtide_built")
 
 
+def flash_files(flash):
+    """What a run that was killed now would leave there."""
+    return list(pathlib.Path(flash).iterdir())
+
+
 # Of 2 x 24 MiB that a rank has in weights, gradients and AdamW's state; fully_shard halves them.
 @pytest.mark.parametrize("kind,budget", [
     ("ddp", 12 * MIB), pytest.param("ddp", 24 * MIB, marks=pytest.mark.slow), ("fsdp", 8 * MIB),
@@ -97,12 +102,41 @@ def test_memory_moves_to_the_rank_that_needs_it(flash, folder):
     assert summary["job"]["moved_bytes"] > 0 and granted[0] > 52 * MIB, summary["job"]
 
 
-def test_a_rank_is_killed(flash, folder):
-    run = Run(folder, flash, 24 * MIB, [*TWO, RANKS, "ddp", "--steps", 100000])
-    os.kill(int(run.until(r"pid (\d+) trains")[1]), signal.SIGKILL)
-    assert run.end(60) == 1
-    assert "Signal 9" in run.err, "the launcher's own error reaches the user"
+def ends_with_its_launcher(run, launcher):
+    """The exit code of `ebb run`, which ends within 5 s of what it has started."""
+    end = time.monotonic() + 120
+    while job_processes.exists(launcher) and time.monotonic() < end:
+        time.sleep(0.02)
+        run.process.poll()
+    return run.end(5)
+
+
+@pytest.mark.parametrize("words,said", [
+    ([*TWO, RANKS, "ddp"], "Signal 9"), ([sys.executable, RANKS, "ddp", "--spawn", 2], "signal SIGKILL")],
+    ids=["torchrun", "spawn"])
+def test_a_rank_is_killed(flash, folder, words, said):
+    run = Run(folder, flash, 24 * MIB, [*words, "--steps", 100000])
+    pid = int(run.until(r"pid (\d+) trains")[1])
+    launcher = job_processes.parent(pid)
+    assert flash_files(flash) == [], "flash files have no name"
+    os.kill(pid, signal.SIGKILL)
+    assert ends_with_its_launcher(run, launcher) == 1
+    assert said in run.err, "the launcher's own error reaches the user"
     assert run.summary()["managed"]
+    assert flash_files(flash) == []
+
+
+def test_a_worker_of_a_loader_is_killed(flash, folder):
+    """A child of a process of the job: PyTorch's own error reaches the user."""
+    program = [sys.executable, RANKS, "ddp", "--spawn", 1, "--workers", "fork", "--steps", 100000]
+    run = Run(folder, flash, 24 * MIB, program)
+    pid = int(run.until(r"pid (\d+) trains")[1])
+    launcher = job_processes.parent(pid)
+    worker = next(found for found in job_processes.of_run(run.process.pid) if job_processes.parent(found) == pid)
+    os.kill(worker, signal.SIGKILL)
+    assert ends_with_its_launcher(run, launcher) == 1
+    assert f"DataLoader worker (pid {worker}) is killed by signal: Killed" in run.err
+    assert flash_files(flash) == []
 
 
 def test_ebb_is_killed(flash, folder):
@@ -117,6 +151,28 @@ def test_ebb_is_killed(flash, folder):
     assert list(folder.glob("ebb-*")) == []
     out = run.process.stdout.read()
     assert len(losses(out)) == 60 and losses(out) == stock(*TWO, RANKS, "ddp", "--steps", 30)
+
+
+LATE = """
+import os, sys, time, torch
+print("pid", os.getpid(), "waits", file=sys.stderr, flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+torch.ones(1 << 20)
+"""
+
+
+def test_ebb_is_killed_before_a_process_has_memory(flash, folder, tmp_path):
+    """The broker is gone with it: who has nothing yet is refused, and does not wait for an answer."""
+    run = Run(folder, flash, 24 * MIB, [sys.executable, "-c", LATE, tmp_path / "go"])
+    run.until(r"pid (\d+) waits")
+    run.process.kill()
+    run.process.wait()
+    (tmp_path / "go").touch()
+    began = time.monotonic()
+    err = run.process.stderr.read()
+    assert time.monotonic() - began < 5
+    assert "the `ebb run` of this job has ended" in err, err
 
 
 def test_too_many_processes_are_refused(flash, folder):

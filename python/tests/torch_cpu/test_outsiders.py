@@ -58,7 +58,8 @@ def outsiders(run):
 @pytest.mark.parametrize("joins", [True, False])
 def test_who_joins_late_is_none(start, joins):
     """Named by a look, and forgotten by the next."""
-    run = start(f"mapped = map_torch(); time.sleep({NAMED_S})\nif {joins}: joined = join()\ntime.sleep({NAMED_S})", "-I")
+    program = f"mapped = map_torch(); time.sleep({NAMED_S})\nif {joins}: joined = join()\ntime.sleep({NAMED_S})"
+    run = start(program, "-I")
     assert run.end() == 0, run.err
     assert len(outsiders(run)) == (0 if joins else 1)
     assert ("skips Ebbtide's hook" in run.err) != joins
