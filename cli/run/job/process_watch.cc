@@ -20,7 +20,8 @@ namespace ebb::cli {
 namespace {
 
 constexpr std::uint64_t kOwnBytesMin = std::uint64_t{64} << 20;  // less is not worth a word
-// Importing torch takes seconds of a core, on a busy machine many more by the clock, and only then a process joins.
+// Importing torch takes seconds of a core, on a busy machine minutes by the clock, and only then a process joins: looks
+// at one that would run count for nothing.
 constexpr std::uint64_t kSecondsOfTorch = 10;
 constexpr int kLooksOfTorch = 60;
 constexpr int kLooksOfFork = 2;
@@ -36,6 +37,7 @@ struct Life {
   std::uint64_t started = 0;
   std::uint64_t stack = 0;
   std::uint64_t ticks = 0;  // on a core
+  bool sleeps = false;      // waits for something, and neither for a core nor for the disk
 };
 std::optional<Life> life_of(pid_t pid) {
   constexpr int kUserTicks = 14;
@@ -50,6 +52,7 @@ std::optional<Life> life_of(pid_t pid) {
   std::string word;
   for (int field = 3; field <= kStack && rest >> word; ++field) {
     if (field == 3 && word == "Z") return std::nullopt;
+    if (field == 3) life.sleeps = word == "S";
     std::uint64_t value = 0;
     std::from_chars(word.data(), word.data() + word.size(), value);
     if (field == kUserTicks || field == kSystemTicks) life.ticks += value;
@@ -90,7 +93,7 @@ std::string process_name(pid_t pid) { return read_line("/proc/" + std::to_string
 ProcessWatch::Known& ProcessWatch::know(pid_t pid, std::uint64_t started) {
   Known& known = known_[pid];
   if (known.started == started) return known;
-  known = {started, false, 0, 0};
+  known = {started, false, false, 0, 0};
   const std::string environment = read(pid, "environ");
   const std::size_t at = environment.find(mark_);
   known.ours = at != std::string::npos && (at == 0 || environment[at - 1] == '\0');
@@ -118,7 +121,7 @@ std::vector<Outsider> ProcessWatch::look(const std::vector<pid_t>& members) {
       found_.erase(pid);  // it has joined after all
     } else if (known.ours) {
       const bool forked = std::find(stacks.begin(), stacks.end(), life->stack) != stacks.end();
-      judge(pid, known, {forked, life->ticks}, news);
+      judge(pid, known, {forked, life->sleeps, life->ticks}, news);
     }
     alive[pid] = known;
   }
@@ -137,7 +140,9 @@ void ProcessWatch::judge(pid_t pid, Known& known, const Seen& seen, std::vector<
   if (outsider.forked) {
     if (++known.looks >= kLooksOfFork) outsider.why = "forked from a process of the job: what it changes is its own";
   } else if (read(pid, "maps").find("libtorch_cpu") != std::string::npos) {
-    if (++known.looks == 1) known.ticks = seen.ticks;
+    if (!known.torch) known.ticks = seen.ticks;
+    known.torch = true;
+    if (seen.sleeps) ++known.looks;
     const std::uint64_t limit = kSecondsOfTorch * static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
     if (skips_hook(pid)) {
       outsider.why = "its Python was started with -I, -E or -S, which skips Ebbtide's hook";

@@ -38,11 +38,13 @@ class ProcessWatch {
   struct Known {
     std::uint64_t started = 0;  // tells one process from a later one of this number
     bool ours = false;
-    int looks = 0;            // with torch in it, or as a fork, which may be about to become another program
+    bool torch = false;       // in it
+    int looks = 0;            // asleep with torch in it, or as a fork, which may be about to become another program
     std::uint64_t ticks = 0;  // that it had computed at the first look with torch in it
   };
   struct Seen {
     bool forked = false;
+    bool sleeps = false;
     std::uint64_t ticks = 0;
   };
 
