@@ -14,14 +14,14 @@ LIMIT_S = 300
 
 
 class Run:
-    """`ebb run` over a program, started. `folder`: its private directory is made there."""
+    """`ebb run` over a program, started. `folder`: its private directory is made there. `prefix`: starts it."""
 
-    def __init__(self, folder, flash, budget, words, *, block="64KiB", more=()):
+    def __init__(self, folder, flash, budget, words, *, block="64KiB", more=(), prefix=(), env=None):
         self.summary_path = folder / "summary.json"
         options = ["--memory", budget, "--block", block, "--flash", flash, "--summary", self.summary_path, *more]
-        env = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT / "python")}
-        self.process = subprocess.Popen(list(map(str, [EBB, "run", *options, "--", *words])), stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, env=env)
+        env = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT / "python"), **(env or {})}
+        self.process = subprocess.Popen(list(map(str, [*prefix, EBB, "run", *options, "--", *words])),
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.out = self.err = ""
 
     def until(self, pattern):

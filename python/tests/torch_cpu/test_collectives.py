@@ -1,0 +1,37 @@
+"""gloo sends from managed memory and receives into it, on every rung: what arrives is what stock PyTorch receives."""
+
+import pathlib
+
+import pytest
+import runner
+import rungs
+from job_runs import TORCHRUN, Run, assert_within, stock
+
+COLLECTIVES = pathlib.Path(__file__).resolve().parents[1] / "programs/collectives.py"
+MIB = runner.MIB
+WORDS = [*TORCHRUN, 2, COLLECTIVES]
+BUDGET = 28 * MIB  # a quarter of what both have alive at their peaks together
+
+pytestmark = pytest.mark.usefixtures("ebbtide_built")
+
+
+@pytest.mark.parametrize("rung", rungs.RUNGS)
+def test_what_arrives_is_what_was_sent(flash, folder, rung):
+    if why := rungs.why_not(rung):
+        pytest.skip(why)
+    prefix = rungs.as_user() if rung == "user" else []
+    if prefix:
+        rungs.give_to_user(folder)
+        rungs.give_to_user(flash)
+    run = Run(folder, flash, BUDGET, WORDS, prefix=prefix, env={"EBB_MEMORY_DRIVER": rungs.MEMORY_DRIVERS[rung]},
+              more=["--strict"])
+    run.end()
+    assert run.process.returncode == 0, run.err
+    expected = runner.once("collectives", [], lambda: stock(*WORDS))
+    assert len(expected) == 18 and run.losses() == expected
+    summary = run.summary()
+    assert summary["description"].startswith(rungs.IN_DESCRIPTION[rung])
+    assert_within(summary, BUDGET)
+    assert summary["evicted_bytes"] > 0 and summary["fetched_bytes"] > 0
+    assert summary["peak_live_bytes"] > 3.6 * BUDGET, "a quarter"
+    print({name: summary[name] for name in ("peak_live_bytes", "faults", "launches", "fetched_bytes")})
