@@ -12,7 +12,6 @@ import torch
 from .. import _C
 
 
-
 def _on_cpu(options: dict) -> bool:
     if not options.keys() <= {"device"}:
         return False
