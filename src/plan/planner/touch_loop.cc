@@ -56,21 +56,33 @@ bool TouchLoop::touched(BlockIndex block, std::uint64_t stamp) {
   return true;
 }
 
+std::uint32_t TouchLoop::staying() const {
+  const std::uint32_t passing = reach() + jitter();
+  return around_ && frames_ > passing ? std::min(frames_ - passing, size()) : 0;
+}
+
+bool TouchLoop::stays(std::uint32_t place) const {
+  const std::uint64_t many = staying();
+  return (place + std::uint64_t{1}) * many / size() > place * many / size();
+}
+
 std::uint64_t TouchLoop::keep(BlockIndex index, const Block& block) const {
   const std::uint32_t place = place_of(index);
   // Of what is in no loop, the time since its use counts as places.
   if (place == kNone) return kMost - std::min(now_ - std::min(block.last_use, now_), kMost);
   const std::uint32_t ahead = ahead_of(place);
   const bool in_use = ahead == 0 || size() - ahead <= jitter();
-  return kMost - (in_use ? 0 : ahead);
+  if (in_use || stays(place)) return kMost;
+  return kMost - ahead;
 }
 
 Policy::Ahead TouchLoop::next(const PageTable& table) const {
   const std::uint32_t most = around_ ? size() - 1 : size() - 1 - at_;
-  const std::uint32_t reach = std::min(std::clamp(frames_ / 8, 4u, kReachMax), most);
-  for (std::uint32_t ahead = 1; ahead <= reach; ++ahead) {
+  const bool spread = staying() > 0;
+  for (std::uint32_t ahead = 1, passing = 0; ahead <= std::min(most, kWindowMax) && passing < reach(); ++ahead) {
     const std::uint32_t place = (at_ + ahead) % size();
     const BlockIndex block = order_[place];
+    passing += spread && stays(place) ? 0 : 1;
     if (table[block].state != BlockState::kOnFlash || table[block].queue != 0) continue;
     Policy::Ahead next;
     next.block = block;

@@ -2,7 +2,8 @@
 // its weights once for each token, in the same order: where more is in the loop than fits, recency keeps nothing of it
 // until it is needed again. The order is learned from the touches of absent blocks in the first pass; from then on a
 // block is worth the more the sooner its turn comes, and the next absent ones come ahead. Every other one of those is
-// held back, so that its touch tells how far the program is.
+// held back, so that its touch tells how far the program is. When the whole loop is known, as much of it stays as fits,
+// evenly over the loop: were it all in one place, the disk would have nothing to do while the program is there.
 //
 // In the first pass the program is taken to go on as it has begun, through the file.
 //
@@ -40,8 +41,9 @@ class TouchLoop {
   static constexpr std::uint32_t kLoopMin = 16;                   // blocks
   static constexpr std::uint32_t kQuiet = 16;                     // touches since the last launch
   static constexpr std::uint32_t kSure = 8, kScoreMax = 64, kMiss = 4;
-  static constexpr std::uint32_t kJitterMax = 12;  // threads are not at one place
-  static constexpr std::uint32_t kReachMax = 32;   // what keeps a disk busy
+  static constexpr std::uint32_t kJitterMax = 12;             // threads are not at one place
+  static constexpr std::uint32_t kReachMax = 32;              // what keeps a disk busy
+  static constexpr std::uint32_t kWindowMax = 8 * kReachMax;  // places, of which most may stay
   // Blocks that are taken to be touched one after the other; more of them when that has been right.
   static constexpr std::uint32_t kRun = 9, kLongRun = 2 * kReachMax;
 
@@ -53,6 +55,10 @@ class TouchLoop {
   // Places from here on to there, around the loop.
   std::uint32_t ahead_of(std::uint32_t place) const { return (place + size() - at_) % size(); }
   std::uint32_t jitter() const { return std::clamp(frames_ / 16, 2u, kJitterMax); }
+  std::uint32_t reach() const { return std::clamp(frames_ / 8, 4u, kReachMax); }
+  // How many places stay, and whether this one does.
+  std::uint32_t staying() const;
+  bool stays(std::uint32_t place) const;
   void append(BlockIndex block);
 
   std::vector<BlockIndex> order_;
