@@ -249,8 +249,8 @@ def main():
                   "tokens"],
                  ["", *(format_size(found[name]) for name in names), f"{found['fetched'] / found['optimal']:.2f}",
                   format_size(found["rewritten"]), "equal" if found["same"] else "NOT equal"]])
-    print("\nof the next layer's blocks, guessed by the experts of the layer before: {:.0%} right; by what that layer uses "
-          "most often: {:.0%}".format(*found["guessed"]))
+    print("\nof the next layer's blocks, guessed by the experts of the layer before: {:.0%} right; by what that layer "
+          "uses most often: {:.0%}".format(*found["guessed"]))
     return 0 if found["same"] else 1
 
 
