@@ -100,12 +100,13 @@ def flash(ebbtide_built):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """The private directory of an `ebb run` is made here, and must be gone in the end."""
-    made = tmp_path / "private"
-    made.mkdir()
-    yield made
-    end = time.monotonic() + 5
-    while time.monotonic() < end and list(made.glob("ebb-*")):
-        time.sleep(0.05)
-    assert list(made.glob("ebb-*")) == [], "left on disk"
+def folder():
+    """The private directory of an `ebb run` is made here, and must be gone in the end. Its name is short: programs make
+    sockets in it, which Python refuses to do where a path has more than 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="ebb-folder-") as name:
+        made = pathlib.Path(name)
+        yield made
+        end = time.monotonic() + 5
+        while time.monotonic() < end and list(made.glob("ebb-*")):
+            time.sleep(0.05)
+        assert list(made.glob("ebb-*")) == [], "left on disk"
