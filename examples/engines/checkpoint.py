@@ -9,8 +9,8 @@ ranks.
 """
 
 import argparse
-import time
 import hashlib
+import time
 
 import torch
 import torch.distributed as dist
