@@ -314,8 +314,12 @@ Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
     return next;
   }
   if (table.count(BlockState::kOnFlash) == 0) return {};
+  // A plan's own first, unless something is needed sooner: another plan has sent it away.
   const Ahead next = planned(table, below);
-  return next.block.valid() ? next : unplanned(table);
+  const Ahead other = unplanned(table);
+  const auto& queue = returning_[index_below(below)];
+  if (!next.block.valid() || (other.block.valid() && kHorizon - other.worth < queue.front().before)) return other;
+  return next;
 }
 
 Policy::Ahead Foresight::planned(const PageTable& table, Tier below) {

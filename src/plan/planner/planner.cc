@@ -57,10 +57,7 @@ class Search {
 
   Plan run(const Taste& taste) {
     best_ = candidate(taste);
-    if (taste.shifted) {
-      best_.ns = forecast_of(best_).ns;
-      best_ = shifted(best_);
-    }
+    if (taste.shifted) best_ = shifted(best_);
     return hand_out();
   }
 
@@ -130,13 +127,14 @@ class Search {
   // The best of some drafts that follow one another from `made`, the one made last: where launches wait for what lanes
   // bring as many blocks stay as lanes bring in that time, in place of others that come while lanes are idle.
   Candidate shifted(Candidate made) {
+    Forecast found = forecast_of(made);
+    made.ns = found.ns;
     Candidate best = made;
-    for (int i = 0, vain = 0; i < kShiftsMax && vain < kVainShiftsMax; ++i, ++vain) {
-      const Forecast before = forecast_of(made);
-      if (before.waited_blocks < 1) break;
-      drafter_.shift(made.absences, before.urgent, before.waited_blocks);
+    for (int i = 0, vain = 0; i < kShiftsMax && vain < kVainShiftsMax && found.waited_blocks >= 1; ++i, ++vain) {
+      drafter_.shift(made.absences, found.urgent, found.waited_blocks);
       made = drafted(made.taste);
-      made.ns = forecast_of(made).ns;
+      found = forecast_of(made);
+      made.ns = found.ns;
       if (made.ns >= best.ns) continue;
       best = made;
       vain = -1;

@@ -72,17 +72,16 @@ std::uint64_t TouchLoop::keep(BlockIndex index, const Block& block) const {
   if (place == kNone) return kMost - std::min(now_ - std::min(block.last_use, now_), kMost);
   const std::uint32_t ahead = ahead_of(place);
   const bool in_use = ahead == 0 || size() - ahead <= jitter();
-  if (in_use || stays(place)) return kMost;
-  return kMost - ahead;
+  if (in_use) return kMost;
+  return kMost - (stays(place) ? 1 : ahead);
 }
 
 Policy::Ahead TouchLoop::next(const PageTable& table) const {
   const std::uint32_t most = around_ ? size() - 1 : size() - 1 - at_;
-  const bool spread = staying() > 0;
   for (std::uint32_t ahead = 1, passing = 0; ahead <= std::min(most, kWindowMax) && passing < reach(); ++ahead) {
     const std::uint32_t place = (at_ + ahead) % size();
     const BlockIndex block = order_[place];
-    passing += spread && stays(place) ? 0 : 1;
+    passing += stays(place) ? 0 : 1;
     if (table[block].state != BlockState::kOnFlash || table[block].queue != 0) continue;
     Policy::Ahead next;
     next.block = block;
