@@ -31,7 +31,8 @@ def record(program, file, *, memory, flash, quick):
 
 def shortest(runs, target):
     """Writes the trace that all `runs` are, each launch with its shortest duration. ChildError if they differ."""
-    with gzip.open(target, "wt", encoding="utf-8") as out:
+    unfinished = target.with_suffix(".part")
+    with gzip.open(unfinished, "wt", encoding="utf-8") as out:
         files = [gzip.open(run, "rt", encoding="utf-8") for run in runs]
         for number, lines in enumerate(itertools.zip_longest(*files, fillvalue="{}")):
             records = [json.loads(line) for line in lines]
@@ -45,18 +46,20 @@ def shortest(runs, target):
             out.write(json.dumps(first, separators=(",", ":")) + "\n")
         for file in files:
             file.close()
+    unfinished.rename(target)
 
 
 def make(program, folder, *, runs, memory, flash, quick):
-    """Records a program where its recording is missing; returns the file. `memory`: of the first run."""
+    """Records a program where its recording is missing; returns the file. `memory`: of a run that tells the peak. Those
+    that count have the same memory, so that their tensors lie alike: which blocks a slice is in depends on it."""
     file = folder / f"{program}.jsonl.gz"
     if file.is_file():
         return file
     parts, outputs = [folder / f"{program}.run{run}.jsonl.gz" for run in range(runs)], set()
+    _, peak = record(program, parts[0], memory=memory, flash=flash, quick=quick)
     for part in parts:
-        bits, peak = record(program, part, memory=memory, flash=flash, quick=quick)
+        bits, _ = record(program, part, memory=int(ROOM * peak), flash=flash, quick=quick)
         outputs.add(bits)
-        memory = int(ROOM * peak)
     if len(outputs) != 1:
         raise ChildError(f"{program} computes something else each time")
     shortest(parts, file)

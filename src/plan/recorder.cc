@@ -144,7 +144,7 @@ void Recorder::launched(std::uint64_t op, std::span<const Touch> touches) {
     sequence_.launch(op);
     for (std::size_t i = 0; i < touches.size(); ++i) {
       const Touch& touch = touches[i];
-      const TracePart part{touch.blocks.first.value() - first_blocks_[i].value(), touch.blocks.count};
+      const Part part{touch.blocks.first.value() - first_blocks_[i].value(), touch.blocks.count};
       sequence_.use(touch.allocation, live_.at(touch.allocation).bytes, part, touch.written);
     }
   }

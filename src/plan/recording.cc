@@ -14,6 +14,9 @@ void Recording::begin(std::uint64_t start, std::uint64_t previous_start) {
   references_.clear();
   local_.clear();
   earlier_.clear();
+  cuts_.clear();
+  first_uses_.clear();
+  nexts_.clear();
 }
 
 std::uint32_t Recording::find(std::uint64_t serial) const {
@@ -25,7 +28,7 @@ std::uint32_t Recording::find(std::uint64_t serial) const {
 std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) {
   if (const std::uint32_t found = find(serial); found != kNone) return found;
   const auto index = references();
-  references_.push_back({serial, bytes, {}, kNever, kNever, kNever, kNone, 0});
+  references_.push_back({serial, bytes, {}, kNever, kNever, kNever, kNone, kNone, 0});
   if (!made_here(serial)) {
     earlier_.emplace(serial, index);
   } else {
@@ -83,7 +86,44 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
     if (reference.last_use != kNone) uses_[reference.last_use].next = position;
     reference.last_use = static_cast<std::uint32_t>(uses_.size());
     uses_.push_back({index, touches[i].blocks.first.value() - first_blocks[i].value(), touches[i].blocks.count,
-                     touches[i].written, kNever});
+                     touches[i].written, kNever, kNone});
+  }
+}
+
+// Cuts what is used in parts, and links the uses of each piece from behind.
+void Recording::finish() {
+  std::map<std::uint32_t, Parts> parts;
+  for (const Use& use : uses_) {
+    if (use.blocks < references_[use.reference].blocks.count) parts.try_emplace(use.reference);
+  }
+  if (parts.empty()) return;
+  for (const Use& use : uses_) {
+    if (const auto found = parts.find(use.reference); found != parts.end()) {
+      found->second.add({use.first_block, use.blocks});
+    }
+  }
+  for (const auto& [reference, of] : parts) {
+    Cuts cuts = of.pieces();
+    if (cuts.count() == 1) continue;
+    references_[reference].cuts = static_cast<std::uint32_t>(cuts_.size());
+    cuts_.push_back({std::move(cuts), cut_pieces()});
+    first_uses_.resize(first_uses_.size() + cuts_.back().cuts.count(), kNever);
+  }
+  for (Position position = size(); position-- > 0;) {
+    const Event& event = events_[position];
+    for (std::uint32_t pass = 0; pass < 2; ++pass) {  // a launch may use a piece twice
+      for (std::uint32_t i = event.first_use; i < event.first_use + event.uses; ++i) {
+        if (!is_cut(uses_[i].reference)) continue;
+        const Cut& cut = cuts_[references_[uses_[i].reference].cuts];
+        const Cuts::Range range = cut.cuts.of({uses_[i].first_block, uses_[i].blocks});
+        if (pass == 0) uses_[i].nexts = static_cast<std::uint32_t>(nexts_.size());
+        for (std::uint32_t piece = range.first; piece < range.end; ++piece) {
+          Position& first = first_uses_[cut.first_piece + piece];
+          if (pass == 0) nexts_.push_back(first);
+          if (pass == 1) first = position;
+        }
+      }
+    }
   }
 }
 
@@ -163,6 +203,7 @@ Recording Recording::from(Position first) const {
     }
     tail.add_place(reference.serial, reference.blocks);
   }
+  tail.finish();
   return tail;
 }
 

@@ -39,7 +39,7 @@ void TraceDraft::allocate(std::uint64_t serial, std::uint64_t bytes) {
 
 void TraceDraft::launch(std::uint64_t op) { launches_.push_back({op, 0, {}, {}}); }
 
-void TraceDraft::use(std::uint64_t serial, std::uint64_t bytes, const TracePart& part, bool written) {
+void TraceDraft::use(std::uint64_t serial, std::uint64_t bytes, const Part& part, bool written) {
   const std::uint32_t tensor = find_or_add(serial, bytes);
   tensors_[tensor].parts.add(part);
   add_once(launches_.back().reads, {tensor, part});
@@ -95,7 +95,7 @@ Trace TraceDraft::finish(const Names& names, Mark end) const {
       touched.clear();
       for (const Use& use : *list) {
         const auto& [pieces, first] = places[use.tensor];
-        const TracePieces::Range range = pieces.of(use.part);
+        const Cuts::Range range = pieces.of(use.part);
         for (std::uint32_t piece = range.first; piece < range.end; ++piece) add_once(touched, first + piece);
       }
       (list == &from.reads ? launch.reads : launch.writes) = static_cast<std::uint32_t>(touched.size());

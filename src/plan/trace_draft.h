@@ -2,8 +2,8 @@
 // policy is told of them.
 //
 // A tensor that was there before the first event and has not been freed since is persistent; every other one is born or
-// dies here. One that is used in parts is several, its pieces (trace_parts.h). What is allocated after a launch was
-// told counts as made by that launch, unless an iteration ended since.
+// dies here. One that is used in parts is several, its pieces (parts.h). What is allocated after a launch was told
+// counts as made by that launch, unless an iteration ended since.
 //
 // Owned by a Recorder. Invariant: what finish() returns keeps check() of plan/trace.h.
 #pragma once
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/parts.h"
 #include "plan/trace.h"
-#include "plan/trace_parts.h"
 
 namespace ebb {
 
@@ -26,7 +26,7 @@ class TraceDraft {
   void launch(std::uint64_t op);
   // The launch told last touches this part of a tensor of so many bytes, and ran for so long; what is told more than
   // once is summed up.
-  void use(std::uint64_t serial, std::uint64_t bytes, const TracePart& part, bool written);
+  void use(std::uint64_t serial, std::uint64_t bytes, const Part& part, bool written);
   void run(std::uint64_t ns);
   // Nothing if no event was about this tensor: its end is no business of this trace.
   void free(std::uint64_t serial);
@@ -50,11 +50,11 @@ class TraceDraft {
     std::uint64_t bytes = 0;
     Trace::LaunchIndex born = Trace::kNone;  // kNone: before the first event
     Trace::LaunchIndex freed = Trace::kNone;
-    TraceParts parts;
+    Parts parts;
   };
   struct Use {
     std::uint32_t tensor = 0;
-    TracePart part;
+    Part part;
     bool operator==(const Use&) const = default;
   };
   struct Launch {
@@ -70,7 +70,7 @@ class TraceDraft {
   Trace finish(const Names& names, Mark end) const;
   // The trace's tensors: pieces of those here, one after the other.
   struct Piece {
-    TracePieces pieces;
+    Cuts pieces;
     Trace::TensorIndex first = 0;
   };
   std::vector<Piece> add_tensors(Trace& trace, Mark end) const;

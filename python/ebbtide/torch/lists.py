@@ -1,9 +1,10 @@
-"""Operators and optimizers on lists of tensors (foreach, fused): a part of the lists after the other.
+"""Optimizers, and operators on lists of tensors (foreach, fused): a part of the lists after the other.
 
 One call on all parameters touches more than memory, and foreach optimizers pass over all of it a dozen times. What such
 a call does to one tensor does not depend on the others, so parts one by one have the same result, bit by bit, and each
-stays in memory for all that an optimizer does with it. A fused optimizer goes through one large tensor in slices, too.
-Parts are ordinary launches: recorded, planned, timed. They are the same in each iteration, which a plan goes by.
+stays in memory for all that an optimizer does with it. Optimizers that go by elements pass through one large tensor in
+slices, too: while one is at work the next comes. Parts are ordinary launches: recorded, planned, timed. They are the
+same in each iteration, which a plan goes by.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from ..hook import imports
 
 FUSED = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_",
          "_amp_foreach_non_finite_check_and_unscale_")
+# Modules of torch.optim whose functions do the same to each element, whatever the others of its tensor are.
+ELEMENTWISE = ("adadelta", "adagrad", "adam", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd")
 # Slices begin at multiples of so many elements: aligned, and worth a call.
 SLICE = 4096
 
@@ -53,8 +56,11 @@ def _compile_as_before(rules) -> None:
 
 
 def _replace_in(module) -> None:
+    elementwise = module.__name__.rpartition(".")[2] in ELEMENTWISE
     for name in dir(module):
-        if name.startswith(("_multi_tensor_", "_fused_")):
+        if elementwise and name.startswith(("_multi_tensor_", "_single_tensor_")):
+            _replace(module, name, _is_tensors, lambda function: _as_optimizer(_in_slices(function)))
+        elif name.startswith(("_multi_tensor_", "_fused_")):
             _replace(module, name, _is_tensors, _as_optimizer)
 
 
@@ -124,24 +130,31 @@ def _as_optimizer(function):
 
 
 def _in_slices(function):
-    """The same function on lists of one tensor each, a slice of those after the other where they are large."""
+    """The same function on lists of one tensor each, a slice of those after the other where they are large. Where a
+    tensor is yet to be made it has them whole: what is made for a slice, an optimizer could not keep."""
 
     @functools.wraps(function)
     def run(*args, **kwargs):
-        tensors = [value[0] for value in args if _is_tensors(value, 1) and value[0] is not None]
-        count = max((tensor.numel() for tensor in tensors), default=0)
+        tensors = [value[0] for value in args if _is_tensors(value, 1)]
+        if not tensors or not all(map(_is_plain, tensors)) or torch.is_grad_enabled():
+            return function(*args, **kwargs)
+        count = max(tensor.numel() for tensor in tensors)
         large = [tensor for tensor in tensors if tensor.numel() == count]
         nbytes = sum(tensor.nbytes for tensor in large)
-        most = _Parts.of.get(large[0].device.type, nbytes) if large else 0
-        if nbytes <= most or torch.is_grad_enabled() or not all(map(_is_plain, large)):
+        most = _Parts.of.get(large[0].device.type, nbytes)
+        if nbytes <= most:
             return function(*args, **kwargs)
 
         def cut(value, part):
-            is_large = _is_tensors(value, 1) and value[0] is not None and value[0].numel() == count
+            is_large = _is_tensors(value, 1) and value[0].numel() == count
             return [value[0].view(-1)[part]] if is_large else value
 
+        # What there is once for a tensor, as its step, each slice finds as the first one did.
+        once = [(tensor, tensor.clone()) for tensor in tensors if tensor.numel() != count]
         length = max(count * most // nbytes // SLICE, 1) * SLICE
         for begin in range(0, count, length):
+            for tensor, before in once if begin else ():
+                tensor.copy_(before)
             function(*(cut(value, slice(begin, begin + length)) for value in args), **kwargs)
         return None
 
@@ -149,10 +162,12 @@ def _in_slices(function):
 
 
 def _is_plain(tensor) -> bool:
-    """Whether a slice of it is a view, and has the bits that it has in the whole. In half precision fused SGD rounds
-    otherwise in the last elements of each thread's part, and where those lie depends on addresses."""
-    rounds_alike = tensor.device.type != "cpu" or tensor.element_size() >= 4
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.is_contiguous() and rounds_alike
+    """Whether a slice of it is a view, and has the bits that it has in the whole. In half precision some kernels round
+    otherwise in the last elements of each thread's part, and where those lie depends on addresses: fused SGD, and with
+    AVX2 additions."""
+    return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
+            and tensor.is_floating_point() and tensor.is_contiguous()
+            and (tensor.device.type != "cpu" or tensor.element_size() >= 4))
 
 
 def _in_parts(function, is_cut):

@@ -6,8 +6,8 @@ import warnings
 import torch
 from workloads import hash_tensors
 
-# What torch.optim has in a variant on lists, and what each is made with.
-FOREACH = {
+# What torch.optim has in a variant on lists besides the loop over parameters, and what each is made with.
+BOTH = {
     "Adadelta": {}, "Adafactor": {}, "Adagrad": {}, "Adam": {"amsgrad": True}, "AdamW": {}, "Adamax": {}, "ASGD": {},
     "NAdam": {"decoupled_weight_decay": True}, "RAdam": {}, "RMSprop": {"momentum": 0.9, "centered": True},
     "Rprop": {}, "SGD": {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-2},
@@ -35,8 +35,9 @@ def set_gradients(params, turn):
 def train(name, kind, dtype="float32"):
     """Some steps with gradients that are clipped, as lists too."""
     params = parameters(getattr(torch, dtype))
-    settings = (FUSED if kind == "fused" else FOREACH)[name]
-    optimizer = getattr(torch.optim, name)(params, lr=1e-2, **{kind: True}, **settings)
+    settings = (FUSED if kind == "fused" else BOTH)[name]
+    variant = {"foreach": False} if kind == "loop" else {kind: True}
+    optimizer = getattr(torch.optim, name)(params, lr=1e-2, **variant, **settings)
     norms = []
     for turn in range(4):
         set_gradients(params, turn)
@@ -101,10 +102,24 @@ def compiled():
     return [hash_tensors(params), said]
 
 
+def sparse(name):
+    """Gradients of a few rows, which no slice of a table has."""
+    table = torch.nn.Parameter(torch.randn(20000, 100, generator=torch.Generator().manual_seed(1)))
+    optimizer = getattr(torch.optim, name)([table], lr=0.1)
+    for turn in range(4):
+        rows = torch.tensor([[turn, 7, 19999, 7]])
+        table.grad = torch.sparse_coo_tensor(rows, torch.full((4, 100), turn + 1.0), table.shape)
+        optimizer.step()
+    return hash_tensors([table, *(value for entry in optimizer.state.values() for value in entry.values())])
+
+
 def large_state(kind):
-    """An optimizer on lists over twelve matrices, 48 MiB with what belongs to them: what flash is read, in steps."""
-    params = [torch.nn.Parameter(torch.randn(512, 512, generator=torch.Generator().manual_seed(i))) for i in range(12)]
-    optimizer = torch.optim.AdamW(params, **{kind: True})
+    """An optimizer over 48 MiB of matrices with what belongs to them, twelve of them, or one ("one", a loop): what
+    flash is read, in steps."""
+    shapes = [(512 * 12, 512)] if kind == "one" else [(512, 512)] * 12
+    params = [torch.nn.Parameter(torch.randn(shape, generator=torch.Generator().manual_seed(i)))
+              for i, shape in enumerate(shapes)]
+    optimizer = torch.optim.AdamW(params, **({"foreach": False} if kind == "one" else {kind: True}))
     for turn in range(8):
         for parameter in params:
             parameter.grad = torch.full_like(parameter, turn + 1.0)

@@ -13,9 +13,10 @@ def compare(flash, target, **arguments):
     return runner.compare(f"optimizers:{target}", runner.options(flash, MEMORY), timeout=240, **arguments)
 
 
-@pytest.mark.parametrize("name", optimizers.FOREACH)
-def test_foreach(flash, name):
-    compare(flash, "train", name=name, kind="foreach")
+@pytest.mark.parametrize("kind", ["foreach", "loop"])
+@pytest.mark.parametrize("name", optimizers.BOTH)
+def test_both(flash, name, kind):
+    compare(flash, "train", name=name, kind=kind)
 
 
 # Stock's fused SGD in bfloat16 has other bits in each run: where its vectors begin depends on addresses.
@@ -28,6 +29,11 @@ def test_fused(flash, name, dtype):
 @pytest.mark.parametrize("name", ["AdamW", "SGD", "Adagrad"])
 def test_fused_with_a_scaler(flash, name):
     compare(flash, "train_scaled", name=name)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad"])
+def test_sparse(flash, name):
+    compare(flash, "sparse", name=name)
 
 
 def test_lists(flash):
@@ -50,6 +56,11 @@ def test_a_foreach_step_passes_its_state_once(flash):
     assert stats["fetched_bytes"] < 1.25 * 8 * 48 * runner.MIB  # 942 MiB where operators alone are cut
 
 
+def test_a_step_over_one_large_matrix_passes_its_state_once(flash):
+    stats = compare(flash, "large_state", kind="one")
+    assert stats["fetched_bytes"] < 1.25 * 8 * 48 * runner.MIB
+
+
 def test_parts_are_cut_where_bytes_say(monkeypatch):
     torch = pytest.importorskip("torch")
     sys.path.insert(0, str(runner.HERE.parents[1]))
@@ -62,11 +73,18 @@ def test_parts_are_cut_where_bytes_say(monkeypatch):
     run(small, small, 0.5)
     assert calls == [(2, 2, 0.5)] * 3 + [(1, 1, 0.5)]
     calls.clear()
-    slices = lists._in_slices(lambda self, grads, steps, **_: calls.append((self[0].numel(), grads[0].numel(), steps)))
+    slices = lists._in_slices(lambda self, grads, steps: calls.append((self[0].numel(), len(grads), steps)))
     large, steps = [torch.zeros(10000)], [torch.zeros(())]
     with torch.no_grad():
         slices(large, large, steps)
-    assert calls == [(4096, 4096, steps), (4096, 4096, steps), (1808, 1808, steps)]
+    assert calls == [(4096, 1, steps), (4096, 1, steps), (1808, 1, steps)]
     calls.clear()
-    slices([torch.zeros(100, 100).t()], [torch.zeros(100, 100).t()], steps)
-    assert len(calls) == 1, "what is not contiguous stays whole"
+    stepping = lists._in_slices(lambda self, step: (step[0].add_(1), calls.append(self[0].numel())))
+    with torch.no_grad():
+        stepping(large, steps)
+    assert steps[0] == 1 and calls == [4096, 4096, 1808], "a step is one, in however many slices"
+    calls.clear()
+    with torch.no_grad():
+        slices([torch.zeros(100, 100).t()], [torch.zeros(100, 100).t()], steps)
+        slices([torch.zeros(10000)], [None], steps)
+    assert [count for count, *_ in calls] == [10000, 10000], "what is not contiguous or yet to be made stays whole"

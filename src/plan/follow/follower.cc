@@ -105,9 +105,21 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
     if (touches[i].allocation == 0) continue;
     doubt(uses[i].reference, touches[i].allocation);
     bound_[uses[i].reference] = touches[i].allocation;
-    see_use(touches[i].allocation, touches[i].blocks, next_use_after(uses[i]));
+    see_next(uses[i], touches[i]);
   }
   matched(position, touches);
+}
+
+// A use of the plan's has happened, with these blocks. Where other ones are used than in the plan its parts tell
+// nothing.
+void Follower::see_next(const Recording::Use& use, const Touch& touch) {
+  const auto see = [&](BlockRange blocks, Position next, Position first) {
+    see_use(touch.allocation, blocks, next_use_after(use.reference, next, first));
+  };
+  const Recording::Reference& reference = plan().reference(use.reference);
+  const BlockRange all = live_.at(touch.allocation);
+  if (!plan().is_cut(use.reference) || touch.blocks != use.of(all)) return see(touch.blocks, use.next, reference.first);
+  plan().for_pieces(use, [&](const Recording::Piece& piece) { see(piece.of(all), piece.next, piece.first); });
 }
 
 // What the plan does not know, or not all of.
@@ -210,15 +222,16 @@ void Follower::follow(std::uint32_t kind) {
   began(changed);
 }
 
-// When the allocation is needed after this use: later in the iteration, or in the next one.
-std::uint64_t Follower::next_use_after(const Recording::Use& use) const {
-  if (use.next != Recording::kNever) return base_ + use.next;
-  const Recording::Reference& reference = plan().reference(use.reference);
+// When an allocation, or a part of it, is needed after a use, of which the next in the iteration is `later`, and the
+// first one `first`: later in the iteration, or in the next one.
+std::uint64_t Follower::next_use_after(std::uint32_t index, Position later, Position first) const {
+  if (later != Recording::kNever) return base_ + later;
+  const Recording::Reference& reference = plan().reference(index);
   // Until it is freed nothing would come of sending it away but the write.
   if (reference.freed != Recording::kNever) return base_ + reference.freed;
   if (reference.varies()) return kFar;
   const bool made_here = plan().made_here(reference.serial);
-  Position next = made_here ? plan().first_use_after(reference.serial) : reference.first;
+  Position next = made_here ? plan().first_use_after(reference.serial) : first;
   if (next == Recording::kNever && made_here) next = plan().freed_after(reference.serial);
   return next == Recording::kNever ? kFar : base_ + plan().size() + next;
 }
@@ -268,19 +281,29 @@ double Follower::agreement() const {
 void Follower::rebuild() {
   next_uses_.forget();
   seen_.assign(plan().references(), false);
+  seen_pieces_.assign(plan().cut_pieces(), false);
   for (Position position = cursor_; position < plan().size(); ++position) {
     const Recording::Event& event = plan().event(position);
-    const auto see = [&](std::uint32_t reference) {
-      if (seen_[reference] || unforeseen(reference)) return;
-      seen_[reference] = true;
-      const std::uint64_t serial = resolve(reference, false);
-      if (const auto found = live_.find(serial); serial != 0 && found != live_.end()) {
-        see_use(serial, found->second, base_ + position);
-      }
-    };
-    for (const Recording::Use& use : plan().uses(event)) see(use.reference);
-    if (event.kind == Recording::Kind::kFree) see(event.reference);
+    for (const Recording::Use& use : plan().uses(event)) see_first(use, position);
+    if (event.kind != Recording::Kind::kFree) continue;
+    see_first({event.reference, 0, plan().reference(event.reference).blocks.count}, position);
   }
+}
+
+// A use, or an end, of what the plan has from the cursor on: for the first time, as far as something is seen.
+void Follower::see_first(const Recording::Use& use, Position position) {
+  if (seen_[use.reference] || unforeseen(use.reference)) return;
+  const std::uint64_t serial = resolve(use.reference, false);
+  const auto found = live_.find(serial);
+  if (serial == 0 || found == live_.end()) return;
+  if (!plan().is_cut(use.reference)) {
+    seen_[use.reference] = true;
+    return see_use(serial, found->second, base_ + position);
+  }
+  plan().for_pieces(use, [&](const Recording::Piece& piece) {
+    if (!seen_pieces_[piece.index]) see_use(serial, piece.of(found->second), base_ + position);
+    seen_pieces_[piece.index] = true;
+  });
 }
 
 std::uint64_t Follower::keep(BlockIndex index, const Block& block) const {

@@ -109,7 +109,9 @@ class Follower : public Policy {
   void see_unknown(std::span<const Touch> touches);
   void launched_by_guide(std::uint64_t op, std::span<const Touch> touches);
   void end_guide();
-  std::uint64_t next_use_after(const Recording::Use& use) const;
+  void see_first(const Recording::Use& use, Position position);
+  void see_next(const Recording::Use& use, const Touch& touch);
+  std::uint64_t next_use_after(std::uint32_t index, Position later, Position first) const;
   void see_use(std::uint64_t allocation, BlockRange blocks, std::uint64_t when) {
     next_uses_.see(allocation, blocks, when, now());
   }
@@ -154,7 +156,7 @@ class Follower : public Policy {
   std::vector<BlockIndex> first_blocks_;  // scratch of launched()
   std::vector<std::uint32_t> uses_;       // by reference of the plan: how often in an iteration
   std::vector<Touch> aligned_;            // what align() returns
-  std::vector<bool> seen_;                // scratch of rebuild()
+  std::vector<bool> seen_, seen_pieces_;  // scratch of rebuild()
 };
 
 // belady: knows what is needed last and evicts it, but fetches only what is needed now. Clairvoyant eviction without

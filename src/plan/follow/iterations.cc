@@ -33,6 +33,7 @@ std::uint32_t Iterations::slot_for(const Recording& recording) {
 void Iterations::foretell(const Recording& recording) {
   foretold_ = slot_for(recording);
   entries_[foretold_].recording = recording;
+  entries_[foretold_].recording.finish();
   entries_[foretold_].version = entries_[foretold_].used = ++clock_;
 }
 
@@ -41,6 +42,7 @@ std::uint32_t Iterations::skip() { return foretold_now_ = std::exchange(foretold
 std::uint32_t Iterations::add(Recording& recording, bool& known) {
   skip();
   ++clock_;
+  recording.finish();
   std::uint32_t kind = kNone;
   for (std::uint32_t i = 0; i < entries_.size() && kind == kNone; ++i) {
     if (recording.same_events(entries_[i].recording)) kind = i;

@@ -17,6 +17,11 @@ void Pieces::cut() {
   for (std::uint32_t i = 0; i < recording_.references(); ++i) {
     const BlockRange& blocks = recording_.reference(i).blocks;
     if (blocks.count == 0) continue;
+    if (recording_.is_cut(i)) {
+      for (const std::uint32_t bound : recording_.bounds(i)) {
+        bounds_.push_back(blocks.first.value() + std::min(bound, blocks.count));
+      }
+    }
     bounds_.push_back(blocks.first.value());
     bounds_.push_back(blocks.end().value());
     if (blocks.count < 2) continue;

@@ -1,6 +1,7 @@
 // Pieces: a recorded iteration seen from the space instead of from its tensors. The space is cut where any tensor of
-// the iteration begins or ends; a piece is a run of blocks that always belong to the same tensors, so it comes and goes
-// as one. A block that neighbours share is a piece of its own, and lives and is used as long as either does.
+// the iteration begins or ends, and where one that is used in parts is cut; a piece is a run of blocks that always
+// belong to the same tensors and are used together, so it comes and goes as one. A block that neighbours share is a
+// piece of its own, and lives and is used as long as either does.
 //
 // Addresses are taken to be the same in every iteration, as the heap mostly sees to it.
 //
