@@ -51,6 +51,9 @@ std::string check_tensors(const Trace& trace) {
     if (tensor.persistent && allocated) return tensor_text(trace, i) + " is persistent and allocated";
     if (tensor.persistent && freed) return tensor_text(trace, i) + " is persistent and freed";
     if (tensor.mapped && !tensor.persistent) return tensor_text(trace, i) + " is mapped and not persistent";
+    if (tensor.continues && (i == 0 || !tensor.lives_as(trace.tensors[i - 1]))) {
+      return tensor_text(trace, i) + " is not there as long as the piece before it";
+    }
     if (allocated && tensor.allocated_before > launches) return tensor_text(trace, i) + " is allocated after the end";
     if (freed && tensor.freed_before > launches) return tensor_text(trace, i) + " is freed after the end";
     if (allocated && freed && tensor.freed_before < tensor.allocated_before) {

@@ -36,11 +36,19 @@ struct Trace {
     Kind kind = Kind::kOther;
     bool persistent = false;  // lives across iterations
     bool mapped = false;      // persistent, and what it holds is in a file that the program maps: read, never written
+    // A further piece of one allocation, directly behind the piece before it in `tensors`: there as long as that, but
+    // used by itself.
+    bool continues = false;
     std::uint64_t bytes = 0;
     // Explicit `alloc` and `free` lines: before which launch they stand (launches.size(): after the last); kNone: the
     // tensor is born at its first launch, or dies after its last.
     LaunchIndex allocated_before = kNone;
     LaunchIndex freed_before = kNone;
+
+    bool lives_as(const Tensor& other) const {
+      return persistent == other.persistent && mapped == other.mapped && allocated_before == other.allocated_before &&
+             freed_before == other.freed_before;
+    }
   };
   struct Launch {
     std::uint32_t op = 0;  // index into ops

@@ -74,6 +74,7 @@ std::vector<TraceDraft::Piece> TraceDraft::add_tensors(Trace& trace, Mark end) c
       tensor.freed_before = from.freed == Trace::kNone || from.freed > end.launches ? Trace::kNone : from.freed;
       tensor.persistent = tensor.allocated_before == Trace::kNone && tensor.freed_before == Trace::kNone;
       tensor.mapped = tensor.persistent && from.serial >= kLastingSerials;
+      tensor.continues = piece > 0;
       trace.tensors.push_back(tensor);
     }
   }
@@ -106,6 +107,12 @@ Trace TraceDraft::finish(const Names& names, Mark end) const {
       }
     }
     trace.launches.push_back(launch);
+  }
+  for (const Piece& place : places) {  // they end together
+    const auto all = std::span(trace.tensors).subspan(place.first, place.pieces.count());
+    const auto by_end = [](const auto& left, const auto& right) { return left.freed_before < right.freed_before; };
+    const Trace::LaunchIndex freed = std::max_element(all.begin(), all.end(), by_end)->freed_before;
+    for (Trace::Tensor& tensor : all) tensor.freed_before = freed;
   }
   return trace;
 }

@@ -42,7 +42,8 @@ Core::Config config_for(const Trace& trace, const TraceSimulator::Options& optio
 
 std::unique_ptr<Policy> guided(std::unique_ptr<Policy> policy, const Trace& trace, const Core::Config& config,
                                const TraceSimulator::Options& options) {
-  if (!options.guided) return policy;
+  const auto continues = [](const Trace::Tensor& tensor) { return tensor.continues; };
+  if (!options.guided || std::any_of(trace.tensors.begin(), trace.tensors.end(), continues)) return policy;
   Trace told = trace;
   for (Trace::LaunchIndex i = 0; i < told.launches.size(); ++i) {
     for (const Trace::TensorIndex tensor : told.touched(told.launches[i])) {
@@ -69,6 +70,7 @@ TraceSimulator::TraceSimulator(const Trace& trace, std::unique_ptr<Policy> polic
       lanes_(options.machine, options.block_bytes, config_.host_extents, options.timing == Timing::kStrict, versions_,
              clock_) {
   core_.budget().set_extents(config_.extents, false);
+  join_pieces();
   std::vector<Trace::LaunchIndex> first(trace.tensors.size(), Trace::kNone);
   std::vector<Trace::LaunchIndex> last(trace.tensors.size(), Trace::kNone);
   for (Trace::LaunchIndex i = 0; i < trace.launches.size(); ++i) {
@@ -77,13 +79,15 @@ TraceSimulator::TraceSimulator(const Trace& trace, std::unique_ptr<Policy> polic
                                         ") has no duration (\"ns\"); record the trace with timing");
     }
     for (const Trace::TensorIndex tensor : trace.touched(trace.launches[i])) {
-      if (first[tensor] == Trace::kNone) first[tensor] = i;
-      last[tensor] = i;
+      const Trace::TensorIndex whole = placed_[tensor].first;
+      if (first[whole] == Trace::kNone) first[whole] = i;
+      last[whole] = i;
     }
   }
   for (Trace::TensorIndex i = 0; i < trace.tensors.size(); ++i) {
     const Trace::Tensor& tensor = trace.tensors[i];
-    if (tensor.persistent || (first[i] == Trace::kNone && tensor.allocated_before == Trace::kNone)) continue;
+    if (placed_[i].first != i || tensor.persistent) continue;
+    if (first[i] == Trace::kNone && tensor.allocated_before == Trace::kNone) continue;
     const Trace::LaunchIndex born = tensor.allocated_before != Trace::kNone ? tensor.allocated_before : first[i];
     const Trace::LaunchIndex dead = tensor.freed_before != Trace::kNone ? tensor.freed_before : last[i] + 1;
     if (born == dead) continue;  // between two launches
@@ -96,26 +100,47 @@ BlockRange TraceSimulator::blocks_of(Trace::TensorIndex tensor) const {
   return core_.blocks_of(placed_[tensor].offset, trace_.tensors[tensor].bytes);
 }
 
+// What lies in a file is one allocation anyway.
+void TraceSimulator::join_pieces() {
+  for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
+    const Trace::Tensor& tensor = trace_.tensors[i];
+    placed_[i].first = tensor.continues && !tensor.mapped && i > 0 ? placed_[i - 1].first : i;
+  }
+}
+
+std::span<TraceSimulator::Placed> TraceSimulator::pieces_of(Trace::TensorIndex tensor) {
+  const auto begin = placed_.begin() + placed_[tensor].first;
+  const auto end = std::find_if(begin, placed_.end(), [&](const Placed& it) { return it.first != begin->first; });
+  return {begin, end};
+}
+
 void TraceSimulator::allocate(Trace::TensorIndex tensor) {
-  const std::uint64_t bytes = std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1);
-  if (core_.allocations().allocate(bytes, placed_[tensor].offset) != Status::kOk) {
+  const std::span<Placed> pieces = pieces_of(tensor);
+  std::uint64_t bytes = 0;
+  for (Trace::TensorIndex i = 0; i < pieces.size(); ++i) {
+    pieces[i].offset = bytes;
+    pieces[i].live = true;
+    bytes += trace_.tensors[tensor + i].bytes;
+  }
+  std::uint64_t offset = 0;
+  if (core_.allocations().allocate(std::max<std::uint64_t>(bytes, 1), offset) != Status::kOk) {
     throw Error(Status::kNoMemory, "the trace does not fit: device, host and flash together are too small at tensor " +
                                        std::to_string(trace_.tensors[tensor].id));
   }
-  placed_[tensor].live = true;
+  for (Placed& piece : pieces) piece.offset += offset;
   flow();
 }
 
 void TraceSimulator::free(Trace::TensorIndex tensor) {
   core_.allocations().deallocate(placed_[tensor].offset);
-  placed_[tensor].live = false;
+  for (Placed& piece : pieces_of(tensor)) piece.live = false;
 }
 
 void TraceSimulator::map_file() {
   std::uint64_t bytes = 0;
   for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
     if (!trace_.tensors[i].mapped) continue;
-    placed_[i] = {bytes, true};
+    placed_[i] = {bytes, true, i};
     bytes += trace_.tensors[i].bytes;
   }
   if (bytes == 0) return;
@@ -132,7 +157,7 @@ void TraceSimulator::map_file() {
 void TraceSimulator::make_persistent() {
   for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
     if (!trace_.tensors[i].persistent || trace_.tensors[i].mapped) continue;
-    allocate(i);
+    if (placed_[i].first == i) allocate(i);
     Iteration ignored;
     touch(blocks_of(i), ignored);
     const BlockRange blocks = blocks_of(i);

@@ -83,6 +83,7 @@ class TraceSimulator {
   struct Placed {
     std::uint64_t offset = 0;
     bool live = false;
+    Trace::TensorIndex first = 0;  // piece of the same allocation
   };
   // Blocks that a launch missed when it was announced, by where they were.
   struct Missed {
@@ -91,8 +92,12 @@ class TraceSimulator {
 
   void map_file();
   void make_persistent();
+  void join_pieces();
+  // All of its allocation; allocate() and free() are told the first.
+  std::span<Placed> pieces_of(Trace::TensorIndex tensor);
   void allocate(Trace::TensorIndex tensor);
   void free(Trace::TensorIndex tensor);
+  void announce_use(Trace::TensorIndex tensor, bool written);
   Iteration iterate(Trace::LaunchIndex first, Trace::LaunchIndex end);
   void free_before(Trace::LaunchIndex launch);
   void allocate_before(Trace::LaunchIndex launch);

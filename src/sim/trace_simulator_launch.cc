@@ -20,16 +20,32 @@ std::uint64_t TraceSimulator::duration_ns(Trace::LaunchIndex index) const {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) * options_.vary(iteration_, index)));
 }
 
+// Once, and pieces that lie side by side together: they are one operand of the program's.
+void TraceSimulator::announce_use(Trace::TensorIndex tensor, bool written) {
+  const std::uint64_t offset = placed_[tensor].offset;
+  const std::uint64_t bytes = std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1);
+  const auto holds = [&](const Core::Range& range) {
+    return range.offset <= offset && offset < range.offset + range.bytes;
+  };
+  if (std::any_of(ranges_.begin(), ranges_.end(), holds)) return;
+  const std::uint64_t allocation = placed_[placed_[tensor].first].offset;
+  if (!ranges_.empty()) {
+    Core::Range& last = ranges_.back();
+    const bool next = last.allocation == allocation && last.offset + last.bytes == offset;
+    if (next && last.written == written) {
+      last.bytes += bytes;
+      return;
+    }
+  }
+  ranges_.push_back({offset, bytes, allocation, true, 0, written});
+}
+
 void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   const Trace::Launch& launch = trace_.launches[index];
   ranges_.clear();
+  const auto writes = trace_.writes(launch);
   for (const Trace::TensorIndex tensor : trace_.touched(launch)) {
-    const std::uint64_t offset = placed_[tensor].offset;
-    const bool seen = std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& r) { return r.offset == offset; });
-    if (seen) continue;
-    const auto writes = trace_.writes(launch);
-    const bool written = std::find(writes.begin(), writes.end(), tensor) != writes.end();
-    ranges_.push_back({offset, std::max<std::uint64_t>(trace_.tensors[tensor].bytes, 1), offset, true, 0, written});
+    announce_use(tensor, std::find(writes.begin(), writes.end(), tensor) != writes.end());
   }
   const std::uint64_t ns = duration_ns(index);
   result.ideal_ns += ns;

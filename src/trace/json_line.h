@@ -35,7 +35,8 @@ class JsonLine {
     kBytes,
     kKind,
     kPersistent,
-    kMapped,  // tensor
+    kMapped,
+    kContinues,  // tensor
     kLaunch,
     kOp,
     kNs,

@@ -53,6 +53,7 @@ class Reader {
     while (lines_.next(line)) {
       if (parse(line)) read_line();
     }
+    check_pieces();
     const bool all_in_iterations = (trace_.steps.empty() ? 0 : trace_.steps.back()) == trace_.launches.size();
     if (trace_.sequence && !all_in_iterations) {
       fail("a \"sequence\" ends in the middle of an iteration; put {\"mark\":\"step\"} behind its last launch");
@@ -152,9 +153,22 @@ class Reader {
     tensor.persistent = flag(Key::kPersistent);
     tensor.mapped = flag(Key::kMapped);
     if (tensor.mapped && !tensor.persistent) fail(named + " is \"mapped\" and not \"persistent\"; it must be both");
+    tensor.continues = flag(Key::kContinues);
     ids_.add(tensor.id, static_cast<std::uint32_t>(trace_.tensors.size()));
     trace_.tensors.push_back(tensor);
     used_.push_back(false);
+  }
+
+  // What is known of a piece at the end only.
+  void check_pieces() const {
+    for (std::size_t i = 0; i < trace_.tensors.size(); ++i) {
+      const Trace::Tensor& tensor = trace_.tensors[i];
+      if (!tensor.continues || (i > 0 && tensor.lives_as(trace_.tensors[i - 1]))) continue;
+      fail("tensor " + std::to_string(tensor.id) +
+           " \"continues\" the one before it, so it must be there as long: \"persistent\" and \"mapped\" as that is, "
+           "and "
+           "\"alloc\" and \"free\" lines beside its");
+    }
   }
 
   bool flag(Key key) const {

@@ -127,7 +127,8 @@ void TraceWriter::end_line() {
   line_begin_ = 0;
 }
 
-void TraceWriter::tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind, bool persistent, bool mapped) {
+void TraceWriter::tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind, bool persistent, bool mapped,
+                         bool continues) {
   if (bytes > Trace::kBytesMax) refuse("a tensor of more than 2^56 bytes");
   text_ += "{\"tensor\":";
   append_number(text_, id);
@@ -135,6 +136,7 @@ void TraceWriter::tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind
   string("kind", name(kind));
   text_ += persistent ? ",\"persistent\":true" : ",\"persistent\":false";
   if (mapped) text_ += ",\"mapped\":true";
+  if (continues) text_ += ",\"continues\":true";
   end_line();
 }
 
@@ -179,7 +181,7 @@ void write_trace(const Trace& trace, const std::string& path) {
   }
   TraceWriter writer(path, {trace.model, trace.source, trace.device, trace.batch, trace.origin, trace.sequence});
   for (const Trace::Tensor& tensor : trace.tensors) {
-    writer.tensor(tensor.id, tensor.bytes, tensor.kind, tensor.persistent, tensor.mapped);
+    writer.tensor(tensor.id, tensor.bytes, tensor.kind, tensor.persistent, tensor.mapped, tensor.continues);
   }
   Between between(trace);
   std::vector<std::uint32_t> ids;

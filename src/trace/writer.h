@@ -30,7 +30,8 @@ class TraceWriter {
   };
   TraceWriter(const std::string& path, const Header& header);
 
-  void tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind, bool persistent, bool mapped = false);
+  void tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind, bool persistent, bool mapped = false,
+              bool continues = false);
   void launch(std::string_view op, std::span<const std::uint32_t> reads, std::span<const std::uint32_t> writes,
               std::uint64_t ns = Trace::kUnknown);
   void alloc(std::uint32_t id);

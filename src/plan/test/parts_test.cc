@@ -76,6 +76,7 @@ TEST(Parts, ALaunchTouchesThePiecesOfItsSlice) {
   for (std::uint32_t i = 0; i < 4; ++i) {
     EXPECT_EQ(trace.tensors[i].bytes, 200u);
     EXPECT_TRUE(trace.tensors[i].persistent);
+    EXPECT_EQ(trace.tensors[i].continues, i > 0);
     const auto reads = trace.reads(trace.launches[1 + i]);
     ASSERT_EQ(reads.size(), 2u);
     EXPECT_EQ(reads[0], i);
@@ -83,6 +84,24 @@ TEST(Parts, ALaunchTouchesThePiecesOfItsSlice) {
     EXPECT_EQ(trace.writes(trace.launches[1 + i]).size(), 1u);
   }
   EXPECT_EQ(trace.reads(trace.launches[0]).size(), 4u);
+}
+
+TEST(Parts, PiecesEndTogetherWhicheverIsUsedLast) {
+  TraceDraft draft;
+  draft.launch(1);
+  draft.allocate(7, 800);
+  draft.launch(2);
+  draft.use(7, 800, {0, 4}, false);
+  draft.use(7, 800, {4, 4}, false);
+  draft.free(7);  // told before the launch that still uses a piece
+  draft.launch(3);
+  draft.use(7, 800, {4, 4}, false);
+  draft.end_iteration();
+  const Trace trace = draft.finish({});
+  EXPECT_EQ(check(trace), "");
+  ASSERT_EQ(trace.tensors.size(), 2u);
+  EXPECT_EQ(trace.tensors[0].freed_before, 3u);
+  EXPECT_EQ(trace.tensors[1].freed_before, 3u);
 }
 
 TEST(Parts, ARecordingLinksTheUsesOfAPieceAndNotOfItsTensor) {

@@ -15,6 +15,12 @@ namespace ebb {
 class TraceBuilder {
  public:
   std::uint32_t tensor(std::uint64_t bytes, bool persistent) { return add_tensor(trace_, bytes, persistent); }
+  // A further piece of the tensor before it.
+  std::uint32_t piece(std::uint64_t bytes) {
+    const std::uint32_t index = tensor(bytes, trace_.tensors.back().persistent);
+    trace_.tensors.back().continues = true;
+    return index;
+  }
   void launch(std::uint64_t ns, const Indices& reads, const Indices& writes) {
     add_launch(trace_, ns, reads, writes);
     const auto op = static_cast<std::uint32_t>(trace_.ops.size());

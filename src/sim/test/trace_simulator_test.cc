@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "ebb/status.h"
 #include "rivals/policies.h"
@@ -21,6 +23,40 @@ std::uint64_t stalls(const TraceSimulator::Iteration& iteration) {
   std::uint64_t sum = 0;
   for (const std::uint64_t ns : iteration.stall_ns) sum += ns;
   return sum;
+}
+
+// What it is told of allocations and touches.
+class Listener final : public Policy {
+ public:
+  explicit Listener(std::vector<BlockRange>& allocations, std::vector<BlockRange>& touches)
+      : allocations_(allocations), touches_(touches) {}
+  std::string_view name() const override { return "listener"; }
+  bool listens() const override { return true; }
+  void allocated(std::uint64_t, std::uint64_t, BlockRange blocks) override { allocations_.push_back(blocks); }
+  void launched(std::uint64_t, std::span<const Touch> touches) override {
+    for (const Touch& touch : touches) touches_.push_back(touch.blocks);
+  }
+
+ private:
+  std::vector<BlockRange>&allocations_, &touches_;
+};
+
+TEST(TraceSimulator, PiecesLieInOneAllocationAndAreTouchedByThemselves) {
+  for (const bool persistent : {true, false}) {
+    TraceBuilder builder;
+    const std::uint32_t first = builder.tensor(4 * kBlock, persistent);
+    const std::uint32_t second = builder.piece(2 * kBlock);
+    builder.launch(kNs, {first, second}, {first, second});
+    builder.launch(kNs, {second}, {second});
+    const Trace trace = builder.take();
+    std::vector<BlockRange> allocations, touches;
+    TraceSimulator(trace, std::make_unique<Listener>(allocations, touches), machine()).run();
+    ASSERT_EQ(allocations.size(), persistent ? 1u : 3u) << "one an iteration";
+    EXPECT_EQ(allocations[0].count, 6u);
+    ASSERT_EQ(touches.size(), 6u);
+    EXPECT_EQ(touches[0], allocations[0]) << "side by side they are one operand";
+    EXPECT_EQ(touches[1], (BlockRange{BlockIndex(allocations[0].first.value() + 4), 2}));
+  }
 }
 
 // Flash that has no more for both directions than for one: a program that only waits for it takes twice as long.

@@ -48,6 +48,7 @@ TEST(Reader, ReadsEverythingThatTheFormatHas) {
       "{\"format\":\"ebb-trace\",\"version\":1,\"model\":\"ViT\",\"batch\":8,\"source\":\"s\",\"device\":\"d\",\"x\":{}"
       "}\n"
       "{\"tensor\":7,\"bytes\":98304000,\"kind\":\"weight\",\"persistent\":true,\"mapped\":true}\n"
+      "{\"tensor\":8,\"bytes\":5,\"persistent\":true,\"mapped\":true,\"continues\":true}\n"
       "{\"tensor\":4294967295,\"bytes\":1}\n\n"
       "{\"alloc\":4294967295}\r\n"
       "{\"launch\":0,\"op\":\"conv\",\"ns\":5,\"reads\":[7,7],\"writes\":[4294967295]}\n"
@@ -57,19 +58,21 @@ TEST(Reader, ReadsEverythingThatTheFormatHas) {
   EXPECT_EQ(check(trace), "");
   EXPECT_EQ(trace.model + trace.source + trace.device, "ViTsd");
   EXPECT_EQ(trace.batch, 8u);
-  ASSERT_EQ(trace.tensors.size(), 2u);
+  ASSERT_EQ(trace.tensors.size(), 3u);
   EXPECT_EQ(trace.tensors[0].kind, Trace::Kind::kWeight);
   EXPECT_TRUE(trace.tensors[0].persistent);
   EXPECT_TRUE(trace.tensors[0].mapped);
-  EXPECT_FALSE(trace.tensors[1].mapped);
-  EXPECT_EQ(trace.tensors[1].allocated_before, 0u);
-  EXPECT_EQ(trace.tensors[1].freed_before, 2u);
-  EXPECT_EQ(trace.tensors[1].kind, Trace::Kind::kOther);
+  EXPECT_FALSE(trace.tensors[0].continues);
+  EXPECT_TRUE(trace.tensors[1].continues);
+  EXPECT_FALSE(trace.tensors[2].mapped);
+  EXPECT_EQ(trace.tensors[2].allocated_before, 0u);
+  EXPECT_EQ(trace.tensors[2].freed_before, 2u);
+  EXPECT_EQ(trace.tensors[2].kind, Trace::Kind::kOther);
   ASSERT_EQ(trace.launches.size(), 2u);
   EXPECT_EQ(trace.ops, std::vector<std::string>{"conv"});
   EXPECT_EQ(trace.launches[0].ns, 5u);
   EXPECT_EQ(trace.launches[1].ns, Trace::kUnknown);
-  EXPECT_EQ(trace.uses, (std::vector<std::uint32_t>{0, 0, 1}));
+  EXPECT_EQ(trace.uses, (std::vector<std::uint32_t>{0, 0, 2}));
   EXPECT_EQ(trace.steps, std::vector<std::uint32_t>{2});
 }
 
@@ -101,6 +104,12 @@ TEST(Reader, SaysWhatIsWrongWithATensor) {
   EXPECT_SAYS(after_header("{\"tensor\":1,\"bytes\":1,\"persistent\":1}"), "\"persistent\" must be true or false");
   EXPECT_SAYS(after_header("{\"tensor\":1,\"bytes\":1,\"mapped\":\"a\"}"), "\"mapped\" must be true or false");
   EXPECT_SAYS(after_header("{\"tensor\":1,\"bytes\":1,\"mapped\":true}"), "must be both");
+  const std::string piece = "{\"tensor\":1,\"bytes\":1,\"continues\":true}\n";
+  EXPECT_EQ(after_header(piece), "accepted");
+  EXPECT_SAYS(complaint(kHeader + piece), "tensor 1 \"continues\" the one before it");
+  EXPECT_SAYS(after_header("{\"tensor\":2,\"bytes\":1,\"persistent\":true}\n" + piece), "there as long");
+  EXPECT_SAYS(after_header("{\"tensor\":2,\"bytes\":1}\n" + piece + "{\"alloc\":1}\n"), "there as long");
+  EXPECT_EQ(after_header("{\"tensor\":2,\"bytes\":1}\n" + piece + "{\"alloc\":1}\n{\"alloc\":2}\n"), "accepted");
   EXPECT_SAYS(after_header("{\"tensor\":1,\"tensor\":2,\"bytes\":1}"), "the key \"tensor\" is there twice");
   std::string much;
   for (int i = 100; i < 200; ++i) much += "{\"tensor\":" + std::to_string(i) + ",\"bytes\":72057594037927936}\n";

@@ -95,14 +95,14 @@ Trace random_trace(Rng& rng) {
     Trace::Tensor& tensor = trace.tensors[i];
     const bool used = std::find(trace.uses.begin(), trace.uses.end(), i) != trace.uses.end();
     if (!used && tensor.allocated_before == Trace::kNone) tensor.freed_before = Trace::kNone;
+    tensor.continues = i > 0 && tensor.lives_as(trace.tensors[i - 1]) && rng.chance(1, 2);
   }
   return trace;
 }
 
 bool same(const Trace& left, const Trace& right) {
   const auto tensor = [](const Trace::Tensor& a, const Trace::Tensor& b) {
-    return a.id == b.id && a.kind == b.kind && a.persistent == b.persistent && a.mapped == b.mapped &&
-           a.bytes == b.bytes && a.allocated_before == b.allocated_before && a.freed_before == b.freed_before;
+    return a.id == b.id && a.kind == b.kind && a.continues == b.continues && a.bytes == b.bytes && a.lives_as(b);
   };
   const auto launch = [](const Trace::Launch& a, const Trace::Launch& b) {
     return a.op == b.op && a.first_use == b.first_use && a.reads == b.reads && a.writes == b.writes && a.ns == b.ns;
