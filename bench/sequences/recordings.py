@@ -56,9 +56,11 @@ def make(program, folder, *, runs, memory, flash, quick):
     if file.is_file():
         return file
     parts, outputs = [folder / f"{program}.run{run}.jsonl.gz" for run in range(runs)], set()
-    _, peak = record(program, parts[0], memory=memory, flash=flash, quick=quick)
+    if not quick:
+        _, peak = record(program, parts[0], memory=memory, flash=flash, quick=quick)
+        memory = int(ROOM * peak)
     for part in parts:
-        bits, _ = record(program, part, memory=int(ROOM * peak), flash=flash, quick=quick)
+        bits, _ = record(program, part, memory=memory, flash=flash, quick=quick)
         outputs.add(bits)
     if len(outputs) != 1:
         raise ChildError(f"{program} computes something else each time")
