@@ -51,7 +51,8 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
         _C.enable(options)
         compiled.start()
         storages.start()
-        lists.split("cpu", min(options.memory // LISTS_SHARE or LISTS_BYTES_MAX, LISTS_BYTES_MAX))
+        lists.split("cpu", min(options.memory // LISTS_SHARE or LISTS_BYTES_MAX, LISTS_BYTES_MAX),
+                    in_slices=not os.environ.get("EBB_GUIDE"))
         waiting.start()
     if _step_hook is None:
         from torch.optim.optimizer import register_optimizer_step_post_hook

@@ -26,8 +26,9 @@ ELEMENTWISE = ("adadelta", "adagrad", "adam", "adamax", "asgd", "nadam", "radam"
 SLICE = 4096
 
 
-def split(device_type: str, bytes_max: int) -> None:
-    """From now on such calls touch at most so many bytes of that device at once, or what one place of the lists has."""
+def split(device_type: str, bytes_max: int, in_slices: bool = True) -> None:
+    """From now on such calls touch at most so many bytes of that device at once, or what one place of the lists has.
+    Without `in_slices` only what is fused is in slices: a guide (ebb run --guide) is of whole parameters."""
     _Parts.of[device_type] = bytes_max
     for name in dir(torch):
         if name in FUSED:
@@ -36,7 +37,7 @@ def split(device_type: str, bytes_max: int) -> None:
             _replace(torch, name, _is_cut)
     for module in pkgutil.iter_modules(torch.optim.__path__):
         # No attribute of torch.optim, which deletes those.
-        _replace_in(importlib.import_module(f"torch.optim.{module.name}"))
+        _replace_in(importlib.import_module(f"torch.optim.{module.name}"), in_slices and module.name in ELEMENTWISE)
     imports.when_imported("torch._dynamo.trace_rules", _compile_as_before)
 
 
@@ -55,10 +56,9 @@ def _compile_as_before(rules) -> None:
     rules.load_object = load_object
 
 
-def _replace_in(module) -> None:
-    elementwise = module.__name__.rpartition(".")[2] in ELEMENTWISE
+def _replace_in(module, in_slices: bool) -> None:
     for name in dir(module):
-        if elementwise and name.startswith(("_multi_tensor_", "_single_tensor_")):
+        if in_slices and name.startswith(("_multi_tensor_", "_single_tensor_")):
             _replace(module, name, _is_tensors, lambda function: _as_optimizer(_in_slices(function)))
         elif name.startswith(("_multi_tensor_", "_fused_")):
             _replace(module, name, _is_tensors, _as_optimizer)
