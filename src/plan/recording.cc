@@ -94,15 +94,12 @@ void Recording::add_launch(std::uint64_t op, std::span<const Touch> touches, std
 void Recording::finish() {
   std::map<std::uint32_t, Parts> parts;
   for (const Use& use : uses_) {
-    if (use.blocks < references_[use.reference].blocks.count) parts.try_emplace(use.reference);
+    const bool part = use.blocks < references_[use.reference].blocks.count;
+    if (part) parts[use.reference].add({use.first_block, use.blocks});
   }
   if (parts.empty()) return;
-  for (const Use& use : uses_) {
-    if (const auto found = parts.find(use.reference); found != parts.end()) {
-      found->second.add({use.first_block, use.blocks});
-    }
-  }
-  for (const auto& [reference, of] : parts) {
+  for (auto& [reference, of] : parts) {
+    of.add({0, references_[reference].blocks.count});
     Cuts cuts = of.pieces();
     if (cuts.count() == 1) continue;
     references_[reference].cuts = static_cast<std::uint32_t>(cuts_.size());
@@ -110,19 +107,15 @@ void Recording::finish() {
     first_uses_.resize(first_uses_.size() + cuts_.back().cuts.count(), kNever);
   }
   for (Position position = size(); position-- > 0;) {
-    const Event& event = events_[position];
-    for (std::uint32_t pass = 0; pass < 2; ++pass) {  // a launch may use a piece twice
-      for (std::uint32_t i = event.first_use; i < event.first_use + event.uses; ++i) {
-        if (!is_cut(uses_[i].reference)) continue;
-        const Cut& cut = cuts_[references_[uses_[i].reference].cuts];
-        const Cuts::Range range = cut.cuts.of({uses_[i].first_block, uses_[i].blocks});
-        if (pass == 0) uses_[i].nexts = static_cast<std::uint32_t>(nexts_.size());
-        for (std::uint32_t piece = range.first; piece < range.end; ++piece) {
-          Position& first = first_uses_[cut.first_piece + piece];
-          if (pass == 0) nexts_.push_back(first);
-          if (pass == 1) first = position;
-        }
-      }
+    const auto uses = std::span(uses_).subspan(events_[position].first_use, events_[position].uses);
+    for (Use& use : uses) {
+      if (!is_cut(use.reference)) continue;
+      const auto nexts = static_cast<std::uint32_t>(nexts_.size());
+      for_pieces(use, [&](const Piece& piece) { nexts_.push_back(piece.first); });  // the first one after this
+      use.nexts = nexts;
+    }
+    for (const Use& use : uses) {
+      if (is_cut(use.reference)) for_pieces(use, [&](const Piece& piece) { first_uses_[piece.index] = position; });
     }
   }
 }

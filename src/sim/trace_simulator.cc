@@ -104,36 +104,29 @@ BlockRange TraceSimulator::blocks_of(Trace::TensorIndex tensor) const {
 void TraceSimulator::join_pieces() {
   for (Trace::TensorIndex i = 0; i < trace_.tensors.size(); ++i) {
     const Trace::Tensor& tensor = trace_.tensors[i];
-    placed_[i].first = tensor.continues && !tensor.mapped && i > 0 ? placed_[i - 1].first : i;
+    placed_[i].first = tensor.continues && !tensor.mapped ? placed_[i - 1].first : i;
   }
-}
-
-std::span<TraceSimulator::Placed> TraceSimulator::pieces_of(Trace::TensorIndex tensor) {
-  const auto begin = placed_.begin() + placed_[tensor].first;
-  const auto end = std::find_if(begin, placed_.end(), [&](const Placed& it) { return it.first != begin->first; });
-  return {begin, end};
 }
 
 void TraceSimulator::allocate(Trace::TensorIndex tensor) {
-  const std::span<Placed> pieces = pieces_of(tensor);
-  std::uint64_t bytes = 0;
-  for (Trace::TensorIndex i = 0; i < pieces.size(); ++i) {
-    pieces[i].offset = bytes;
-    pieces[i].live = true;
-    bytes += trace_.tensors[tensor + i].bytes;
+  std::uint64_t bytes = 0, offset = 0;
+  Trace::TensorIndex end = tensor;
+  for (; end < placed_.size() && placed_[end].first == tensor; ++end) {
+    placed_[end].offset = bytes;
+    bytes += trace_.tensors[end].bytes;
   }
-  std::uint64_t offset = 0;
   if (core_.allocations().allocate(std::max<std::uint64_t>(bytes, 1), offset) != Status::kOk) {
     throw Error(Status::kNoMemory, "the trace does not fit: device, host and flash together are too small at tensor " +
                                        std::to_string(trace_.tensors[tensor].id));
   }
-  for (Placed& piece : pieces) piece.offset += offset;
+  for (Trace::TensorIndex piece = tensor; piece < end; ++piece) placed_[piece].offset += offset;
+  placed_[tensor].live = true;
   flow();
 }
 
 void TraceSimulator::free(Trace::TensorIndex tensor) {
   core_.allocations().deallocate(placed_[tensor].offset);
-  for (Placed& piece : pieces_of(tensor)) piece.live = false;
+  placed_[tensor].live = false;
 }
 
 void TraceSimulator::map_file() {

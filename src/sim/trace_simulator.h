@@ -82,7 +82,7 @@ class TraceSimulator {
   };
   struct Placed {
     std::uint64_t offset = 0;
-    bool live = false;
+    bool live = false;             // of a first piece
     Trace::TensorIndex first = 0;  // piece of the same allocation
   };
   // Blocks that a launch missed when it was announced, by where they were.
@@ -93,8 +93,7 @@ class TraceSimulator {
   void map_file();
   void make_persistent();
   void join_pieces();
-  // All of its allocation; allocate() and free() are told the first.
-  std::span<Placed> pieces_of(Trace::TensorIndex tensor);
+  // Told the first piece of an allocation, of all of it.
   void allocate(Trace::TensorIndex tensor);
   void free(Trace::TensorIndex tensor);
   void announce_use(Trace::TensorIndex tensor, bool written);

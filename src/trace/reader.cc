@@ -166,8 +166,7 @@ class Reader {
       if (!tensor.continues || (i > 0 && tensor.lives_as(trace_.tensors[i - 1]))) continue;
       fail("tensor " + std::to_string(tensor.id) +
            " \"continues\" the one before it, so it must be there as long: \"persistent\" and \"mapped\" as that is, "
-           "and "
-           "\"alloc\" and \"free\" lines beside its");
+           "and \"alloc\" and \"free\" lines beside its");
     }
   }
 

@@ -116,9 +116,10 @@ void Follower::see_next(const Recording::Use& use, const Touch& touch) {
   const auto see = [&](BlockRange blocks, Position next, Position first) {
     see_use(touch.allocation, blocks, next_use_after(use.reference, next, first));
   };
-  const Recording::Reference& reference = plan().reference(use.reference);
+  const auto see_whole = [&] { see(touch.blocks, use.next, plan().reference(use.reference).first); };
+  if (!plan().is_cut(use.reference)) return see_whole();
   const BlockRange all = live_.at(touch.allocation);
-  if (!plan().is_cut(use.reference) || touch.blocks != use.of(all)) return see(touch.blocks, use.next, reference.first);
+  if (touch.blocks != use.of(all)) return see_whole();
   plan().for_pieces(use, [&](const Recording::Piece& piece) { see(piece.of(all), piece.next, piece.first); });
 }
 

@@ -18,9 +18,7 @@ void Pieces::cut() {
     const BlockRange& blocks = recording_.reference(i).blocks;
     if (blocks.count == 0) continue;
     if (recording_.is_cut(i)) {
-      for (const std::uint32_t bound : recording_.bounds(i)) {
-        bounds_.push_back(blocks.first.value() + std::min(bound, blocks.count));
-      }
+      for (const std::uint32_t bound : recording_.bounds(i)) bounds_.push_back(blocks.first.value() + bound);
     }
     bounds_.push_back(blocks.first.value());
     bounds_.push_back(blocks.end().value());
