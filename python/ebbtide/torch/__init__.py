@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from .. import Error
+from .. import Error, _lists
 from .._notebook import Statistics
 
 try:
@@ -20,11 +20,7 @@ from . import extension
 
 _C = extension.load()
 
-from . import compiled, lists, storages, waiting  # noqa: E402
-
-# What calls on lists of tensors (foreach, fused optimizers) may touch at once: of memory, and at most.
-LISTS_SHARE = 32
-LISTS_BYTES_MAX = 32 << 20
+from . import compiled, storages, waiting  # noqa: E402
 
 _options: dict | None = None
 _step_hook = None
@@ -51,8 +47,8 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
         _C.enable(options)
         compiled.start()
         storages.start()
-        lists.split("cpu", min(options.memory // LISTS_SHARE or LISTS_BYTES_MAX, LISTS_BYTES_MAX),
-                    in_slices=not os.environ.get("EBB_GUIDE"))
+        _lists.split("cpu", min(options.memory // _lists.MEMORY_SHARE or _lists.BYTES_MAX, _lists.BYTES_MAX),
+                     in_slices=not os.environ.get("EBB_GUIDE"))
         waiting.start()
     if _step_hook is None:
         from torch.optim.optimizer import register_optimizer_step_post_hook

@@ -13,9 +13,8 @@ import warnings
 
 import torch
 
-from .. import _C, Error
+from .. import _C, Error, _lists
 from ..hook import imports
-from . import lists
 
 # Of GPU memory, what calls on lists of tensors (foreach, fused optimizers) may touch at once.
 SHARE = 32
@@ -33,7 +32,7 @@ def start(options: _C.Options, device_type: str) -> None:
         _replace_statistics(options.device_memory)
         _refuse_graphs()
         _leave_benchmark_off()
-    lists.split(device_type, options.device_memory // SHARE)
+    _lists.split(device_type, options.device_memory // SHARE)
     _announce_resizing(device_type)
     imports.when_imported("triton.runtime.jit", lambda module: _announce_kernels(module.JITFunction))
     imports.when_imported("torch._inductor.runtime.triton_heuristics",

@@ -15,7 +15,7 @@ torch has been imported; from then on the program makes no real tensors on its m
     roofline   durations from a calibration of this machine
     calibration, measure   that calibration
 
-Needs nothing of Ebbtide but these files: not the compiled extension.
+Needs nothing of Ebbtide but these files and ebbtide._lists: not the compiled extension.
 """
 
 

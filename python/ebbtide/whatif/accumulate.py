@@ -41,7 +41,9 @@ def in_place(recorder):
                 events[at] = (event[0], becomes[event[1]])
             continue
         if becomes:
-            event = events[at] = dataclasses.replace(event, reads=now(event.reads), writes=now(event.writes))
+            event = events[at] = dataclasses.replace(event, reads=now(event.reads), writes=now(event.writes),
+                                                     slices={becomes.get(each, each): slice
+                                                             for each, slice in event.slices.items()})
         call = calls[event.call]
         if call.func is not _ADD or not event.backward or len(event.reads) != 2 or len(event.writes) != 1:
             continue

@@ -30,6 +30,7 @@ _SILENT = ("prim", "profiler", "prims")
 # no use of the table.
 _LOOKUPS = {"aten::embedding": 1, "aten::index_select": 2, "aten::index": 1}
 _ROWS_MAX, _ROW_COST = 64, 4 << 20
+_CUT_MIN = 8 << 20  # bytes of a storage that `ebb run` takes for several if it is used in slices: four blocks
 _MAPPING_MIN = 4 << 20  # bytes of a mapping that `ebb run` serves: two blocks
 _MAPPED_MIN = 1024  # bytes; smaller ones are counted as tensors of the program's
 
@@ -47,6 +48,7 @@ class Storage:
     bytes: int
     born: int  # index of an event
     phase: str  # "input", "optimizer", "compute" or "other"
+    whole: int  # bytes; more if an optimizer made it of a slice: what stock PyTorch, which has no slices, makes at once
     written: bool = False
     file_address: int = 0  # where the program has mapped it, if it lies in a file; else 0
 
@@ -66,6 +68,7 @@ class Launch:
     reads: tuple  # of storage ids
     writes: tuple
     backward: bool  # during a backward pass
+    slices: dict  # of what an optimizer goes through slice by slice, by storage id: (first, end) in bytes
 
 
 @dataclasses.dataclass(slots=True)
@@ -129,7 +132,7 @@ class Recorder(TorchDispatchMode):
     def _enter(self, storage, phase):
         number = len(self.storages)
         address = storage._cdata
-        self.storages.append(Storage(storage.nbytes(), len(self.events), phase))
+        self.storages.append(Storage(storage.nbytes(), len(self.events), phase, storage.nbytes()))
         self._ids[address] = number
         self._references[number] = weakref.ref(storage, lambda _: self._died(address, number))
         return number
@@ -176,12 +179,14 @@ class Recorder(TorchDispatchMode):
         for name, argument in kwargs.items():
             _collect(argument, name in schema.named, given)
         table = _table_of_rows(func, args)
-        reads, writes = self._accesses([each for each in given if each[0] is not table], schema.blind)
+        given_whole = [each for each in given if each[0] is not table]
+        reads, writes = self._accesses(given_whole, schema.blind)
+        slices = self._slices(given_whole) if self.phase.optimizer else {}
         out = answers.call(func, args, kwargs, self.notes)
         answers.mark(func, out)
         results = []
         _collect(out, True, results)
-        self._record(func, schema, args, kwargs, out, (reads, writes), (given, results))
+        self._record(func, schema, args, kwargs, out, (reads, writes), (given, results), slices)
         return out
 
     def _fake(self, value):
@@ -225,13 +230,35 @@ class Recorder(TorchDispatchMode):
             reads[number] = True
         return reads, writes
 
-    def _record(self, func, schema, args, kwargs, out, accesses, tensors):
+    def _slices(self, given):
+        """What is touched of storages of which an optimizer's tensors are slices (ebbtide._lists)."""
+        found = {}
+        for tensor, _ in given:
+            storage, size = tensor.untyped_storage(), tensor.numel() * tensor.element_size()
+            first = tensor.storage_offset() * tensor.element_size()
+            if storage.nbytes() < _CUT_MIN or not tensor.is_contiguous():
+                first, size = 0, storage.nbytes()
+            number = self._ids[storage._cdata]
+            before = found.get(number, (first, first + size))
+            found[number] = (min(first, before[0]), max(first + size, before[1]))
+        return {number: slice for number, slice in found.items() if slice[1] - slice[0] < self.storages[number].bytes}
+
+    def _note_whole(self, number, reads, slices):
+        """How large a result would be without slices: made of one of these, or of a result of one."""
+        made = self.storages[number]
+        for each in reads:
+            of, (first, end) = self.storages[each], slices.get(each, (0, self.storages[each].bytes))
+            if end - first == made.bytes:
+                made.whole = max(made.whole, of.whole)
+
+    def _record(self, func, schema, args, kwargs, out, accesses, tensors, slices):
         (reads, writes), (given, results) = accesses, tensors
         fresh = []
         for tensor, _ in results:
             storage = tensor.untyped_storage()
             if storage._cdata not in self._ids:
                 fresh.append(self._enter(storage, self._phase_now(reads)))
+                self._note_whole(fresh[-1], reads, slices)
         if schema.empty:
             self.events.extend((ALLOC, number) for number in fresh)
             return
@@ -247,7 +274,8 @@ class Recorder(TorchDispatchMode):
             index = self._call_index[key] = len(self.calls)
             self.calls.append(_call(func, args, kwargs, out, (given, results),
                                     [self.storages[i].bytes for i in fresh], schema.blind))
-        self.events.append(Launch(index, tuple(reads), (*writes, *fresh), torch._C._current_graph_task_id() != -1))
+        backward = torch._C._current_graph_task_id() != -1
+        self.events.append(Launch(index, tuple(reads), (*writes, *fresh), backward, slices))
 
 
 def _table_of_rows(func, args):

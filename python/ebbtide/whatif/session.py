@@ -21,8 +21,9 @@ import weakref
 
 import torch
 from torch._subclasses import fake_tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from .. import _lists
 from . import answers, kinds, patches, ranks
 from .recorder import Recorder
 
@@ -59,6 +60,8 @@ class Session:
         patches.install(self.notes)
         ranks.install(self.notes, self.recorder)
         self._watch()
+        if not os.environ.get("EBB_WHATIF_GUIDE"):  # a guide has parameters whole
+            _lists.split("cpu", _lists.BYTES_MAX, more_types=(FakeTensor,))
         self._excepthook = sys.excepthook
         sys.excepthook = self._failed
         atexit.register(self._program_ended)

@@ -2,9 +2,11 @@
 
 Which events: those between the last two boundaries of the session; before the second boundary, those from the first
 call of a module on. What lives through the whole step, or is a weight or the state of an optimizer, is persistent. The
-rest is declared when it is born, or at the beginning, and freed when it dies, or at the end.
+rest is declared when it is born, or at the beginning, and freed when it dies, or at the end. What an optimizer goes
+through slice by slice is a tensor for each slice.
 """
 
+import bisect
 import json
 import os
 import resource
@@ -15,6 +17,7 @@ from .recorder import FREE, Launch
 from .roofline import Roofline, Rough
 
 _NEVER = 1 << 62
+_PIECES_MAX = 1024  # of one storage; it stays whole if there are more, as in `ebb run` (src/plan/parts.h)
 _MMAP_BYTES = 32 << 20  # malloc maps, and unmaps, what is larger: it is fresh every time
 
 
@@ -46,6 +49,14 @@ class Window:
             return True
         return storage.born < self.begin and (kind == "gradient" or storage.born < before)
 
+    def bounds(self):
+        """Where storages are cut: bytes from their beginning, both ends included, by id."""
+        cuts = {}
+        for event in self.events[self.begin:self.end]:
+            for number, ends in event.slices.items() if isinstance(event, Launch) else ():
+                cuts.setdefault(number, {0, self.storages[number].bytes}).update(ends)
+        return {number: sorted(ends) for number, ends in cuts.items() if len(ends) <= _PIECES_MAX + 1}
+
     def kind(self, number):
         return self.kinds.get(number) or kinds.by_birth(self.storages[number], number in self.persistent)
 
@@ -68,11 +79,30 @@ class _Writer:
     def __init__(self, file, window):
         self.file, self.window = file, window
         self.declared = set()
+        self.bounds = window.bounds()
+        self.pieces = self._number_pieces()
         self.launches = 0
         self.bytes, self.mapped_bytes = {}, 0
 
     def line(self, **value):
         self.file.write(json.dumps(value, separators=(",", ":")) + "\n")
+
+    def _number_pieces(self):
+        """The tensors that a storage which is cut is in; the first has the id of the storage."""
+        pieces, free = {}, len(self.window.storages)
+        for number, bounds in self.bounds.items():
+            further = len(bounds) - 2
+            pieces[number] = (number, *range(free, free + further))
+            free += further
+        return pieces
+
+    def tensors(self, number, slice=None):
+        """All of a storage's, or those that a slice overlaps."""
+        pieces = self.pieces.get(number, (number,))
+        if slice is None or len(pieces) == 1:
+            return pieces
+        bounds = self.bounds[number]
+        return pieces[bisect.bisect_right(bounds, slice[0]) - 1:bisect.bisect_left(bounds, slice[1])]
 
     def declare(self, number):
         if number in self.declared:
@@ -84,11 +114,19 @@ class _Writer:
         if more and self.window.storages[number].file_address:
             more["mapped"] = True
             self.mapped_bytes += size
-        self.line(tensor=number, bytes=size, kind=kind, **more)
+        bounds = self.bounds.get(number, (0, size))
+        for piece, begin, end in zip(self.tensors(number), bounds, bounds[1:]):
+            continues = {"continues": True} if begin > 0 else {}
+            self.line(tensor=piece, bytes=end - begin, kind=kind, **more, **continues)
 
     def allocate(self, number):
         self.declare(number)
-        self.line(alloc=number)
+        for piece in self.tensors(number):
+            self.line(alloc=piece)
+
+    def free(self, number):
+        for piece in self.tensors(number):
+            self.line(free=piece)
 
 
 def _first_launch(window):
@@ -110,8 +148,10 @@ def _write_events(writer, window, recorder, durations, steps=()):
             for number in (*reads, *writes):
                 writer.declare(number)
             call = recorder.calls[event.call]
+            pieces = [[piece for number in each for piece in writer.tensors(number, event.slices.get(number))]
+                      for each in (reads, writes)]
             writer.line(launch=writer.launches, op=call.func._schema.name.removeprefix("aten::"),
-                        ns=durations[event.call], reads=reads, writes=writes)
+                        ns=durations[event.call], reads=pieces[0], writes=pieces[1])
             writer.launches += 1
             used.append(event)
         elif event[1] not in window.persistent:
@@ -119,7 +159,7 @@ def _write_events(writer, window, recorder, durations, steps=()):
                 if window.storages[event[1]].bytes > 0:
                     writer.allocate(event[1])
             elif event[1] in writer.declared:
-                writer.line(free=event[1])
+                writer.free(event[1])
                 writer.declared.discard(event[1])
     return used
 
@@ -137,7 +177,7 @@ def write_guide(session):
         writer.line(format="ebb-trace", version=1, **model, source="fake run from the beginning, durations estimated")
         _write_events(writer, window, recorder, durations, frozenset(window.steps))
         for number in sorted(writer.declared):
-            writer.line(free=number)
+            writer.free(number)
         writer.line(mark="step")
     if writer.launches == 0:
         return {"error": "the program ended without computing anything with tensors; give the command that trains"}
@@ -157,11 +197,11 @@ def _fresh_bytes(window):
             if storage.born < window.begin or storage.written:
                 continue
             storage.written = True
-            if storage.bytes > _MMAP_BYTES:
+            if storage.whole > _MMAP_BYTES:
                 mapped += storage.bytes
     changes = []
     for number, storage in enumerate(window.storages):
-        if storage.bytes > _MMAP_BYTES or number in window.persistent:
+        if storage.whole > _MMAP_BYTES or number in window.persistent:
             continue
         if window.begin <= storage.born < window.end:
             changes.append((storage.born, storage.bytes))
@@ -206,7 +246,7 @@ def write(session):
                 writer.allocate(number)
         used = _write_events(writer, window, recorder, durations)
         for number in sorted(writer.declared - window.persistent):
-            writer.line(free=number)
+            writer.free(number)
         writer.line(mark="step")
     overhead = round(window.views * roofline.overhead_ns)
     kernels = sum(durations[event.call] for event in used)

@@ -27,6 +27,7 @@ def check_training(result):
         assert all(len(turn["seconds"]) == result["steps"] for turn in turns), label
 
 
+@pytest.mark.slow
 def test_training_of_the_hardest_model(flash):
     results = run("run.py", "training", "--flash", flash)
     for key in ("date", "time", "machine", "commit", "versions", "command"):

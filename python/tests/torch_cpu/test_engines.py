@@ -27,7 +27,7 @@ PROGRAMS = {
 }
 AROUND = 0.85  # of the part that is meant
 
-pytestmark = pytest.mark.usefixtures("ebbtide_built")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ebbtide_built")]
 
 
 @pytest.fixture(autouse=True)

@@ -85,6 +85,7 @@ def check(entries, summary, budget):
     assert max(values["stalled_share"] for values in entries) > 0
 
 
+@pytest.mark.slow
 def test_transformers(flash, folder):
     result, err, summary = managed("transformers", flash, folder)
     training = [entry for entry in result["reported"] if "loss" in entry]

@@ -28,8 +28,8 @@ def flash_files(flash):
 
 # Of 2 x 24 MiB that a rank has in weights, gradients and AdamW's state; fully_shard halves them.
 @pytest.mark.parametrize("kind,budget", [
-    ("ddp", 12 * MIB), pytest.param("ddp", 24 * MIB, marks=pytest.mark.slow), ("fsdp", 8 * MIB),
-    pytest.param("fsdp", 12 * MIB, marks=pytest.mark.slow)])
+    ("ddp", 12 * MIB), pytest.param("ddp", 24 * MIB, marks=pytest.mark.slow),
+    pytest.param("fsdp", 8 * MIB, marks=pytest.mark.slow), pytest.param("fsdp", 12 * MIB, marks=pytest.mark.slow)])
 def test_ranks_of_torchrun(flash, folder, kind, budget):
     run = Run(folder, flash, budget, [*TWO, RANKS, kind])
     run.end()
@@ -64,7 +64,7 @@ def test_memory_measured_from_outside(flash, folder, share):
     assert budget / 2 < peak - base < budget + MARGIN
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("fork", marks=pytest.mark.slow)])
 def test_ranks_of_multiprocessing(flash, folder, method):
     program = [sys.executable, RANKS, "ddp", "--spawn", 2, "--method", method]
     run = Run(folder, flash, 16 * MIB, program)

@@ -58,13 +58,14 @@ def test_a_foreach_step_passes_its_state_once(flash):
 
 def test_a_step_over_one_large_matrix_passes_its_state_once(flash):
     stats = compare(flash, "large_state", kind="one")
-    assert stats["fetched_bytes"] < 1.25 * 8 * 48 * runner.MIB
+    # 459 MiB alone, 483 once on a busy machine; 1761 while the next use of a slice was that of the matrix.
+    assert stats["fetched_bytes"] < 1.5 * 8 * 48 * runner.MIB
 
 
 def test_parts_are_cut_where_bytes_say(monkeypatch):
     torch = pytest.importorskip("torch")
     sys.path.insert(0, str(runner.HERE.parents[1]))
-    from ebbtide.torch import lists
+    from ebbtide import _lists as lists
 
     monkeypatch.setattr(lists._Parts, "of", {"cpu": 4096})
     calls = []

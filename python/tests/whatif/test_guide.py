@@ -88,7 +88,8 @@ def test_the_first_steps_follow_a_guide_that_is_made_for_them(name, run, stock, 
     assert again.stdout == made.stdout and more["guided"] == stats["guided"] and again.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["convolutions", pytest.param("attention", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["convolutions", "attention"])
 def test_a_guide_of_another_program_changes_no_number(name, run, stock, tmp_path):
     guide = tmp_path / "guide.jsonl"
     assert run(write(tmp_path, PROGRAMS["mlp"]), "--guide", guide)[0].returncode == 0

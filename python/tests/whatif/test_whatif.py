@@ -394,7 +394,7 @@ def test_plan_predicts_less_memory(tmp_path, ebb):
     assert "128 MiB" in table and "bound by" in table and "\x1b" not in table
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+@pytest.mark.parametrize("kind", ["ddp", pytest.param("fsdp", marks=pytest.mark.slow)])
 def test_a_rank_of_a_launcher_is_followed(kind, tmp_path, ebb, cache, flash):
     """Weights and state are exact, and the peak is that of a rank that really runs; two share memory and disk."""
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2,

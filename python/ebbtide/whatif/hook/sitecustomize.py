@@ -35,9 +35,11 @@ def _start(hook):
     if not hook._claim(path):
         return
     try:
-        # Not as a part of `ebbtide`, which needs the compiled extension; this needs none.
-        folder = os.path.dirname(_OWN_DIRECTORY)
-        whatif = _load("ebbtide_whatif", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+        package = os.path.dirname(os.path.dirname(_OWN_DIRECTORY))
+        if "ebbtide" not in sys.modules:
+            _load("ebbtide", os.path.join(package, "__init__.py"), submodule_search_locations=[package])
+        from ebbtide import whatif
+
         whatif.start()
     except Exception as error:
         hook._stop("tensors cannot be made fake in this Python (%s): %s" % (sys.executable, error))

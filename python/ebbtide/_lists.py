@@ -16,20 +16,25 @@ import threading
 
 import torch
 
-from ..hook import imports
+from .hook import imports
 
 FUSED = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_",
          "_amp_foreach_non_finite_check_and_unscale_")
 # Modules of torch.optim whose functions do the same to each element, whatever the others of its tensor are.
 ELEMENTWISE = ("adadelta", "adagrad", "adam", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd")
+# What they may touch at once on the CPU: of memory, and at most.
+MEMORY_SHARE = 32
+BYTES_MAX = 32 << 20
 # Slices begin at multiples of so many elements: aligned, and worth a call.
 SLICE = 4096
 
 
-def split(device_type: str, bytes_max: int, in_slices: bool = True) -> None:
+def split(device_type: str, bytes_max: int, in_slices: bool = True, more_types: tuple[type, ...] = ()) -> None:
     """From now on such calls touch at most so many bytes of that device at once, or what one place of the lists has.
-    Without `in_slices` only what is fused is in slices: a guide (ebb run --guide) is of whole parameters."""
+    Without `in_slices` only what is fused is in slices: a guide (ebb run --guide) is of whole parameters. `more_types`
+    of tensors can be cut as PyTorch's own can."""
     _Parts.of[device_type] = bytes_max
+    _Parts.types += more_types
     for name in dir(torch):
         if name in FUSED:
             _replace(torch, name, _is_cut, _in_slices)
@@ -71,9 +76,10 @@ def _replace(module, name: str, is_cut, with_part=lambda function: function) -> 
 
 
 class _Parts:
-    """How many bytes a part may have, by type of device."""
+    """How many bytes a part may have, by type of device; and of which types what is cut may be."""
 
     of: dict[str, int] = {}
+    types: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
 
 
 class _Within(threading.local):
@@ -165,7 +171,7 @@ def _is_plain(tensor) -> bool:
     """Whether a slice of it is a view, and has the bits that it has in the whole. In half precision some kernels round
     otherwise in the last elements of each thread's part, and where those lie depends on addresses: fused SGD, and with
     AVX2 additions."""
-    return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
+    return (type(tensor) in _Parts.types and tensor.layout == torch.strided
             and tensor.is_floating_point() and tensor.is_contiguous()
             and (tensor.device.type != "cpu" or tensor.element_size() >= 4))
 
@@ -176,7 +182,7 @@ def _in_parts(function, is_cut):
 
     @functools.wraps(function)
     def run(*args, **kwargs):
-        if torch.compiler.is_compiling():  # what it becomes are kernels of their own (compiled.py)
+        if torch.compiler.is_compiling():  # what it becomes are kernels of their own (torch/compiled.py)
             return original(*args, **kwargs)
         if _within.optimizer:
             return function(*args, **kwargs)
