@@ -7,6 +7,7 @@
 
 #include "bindings/torch/accesses.h"
 #include "bindings/torch/rows.h"
+#include "bindings/torch/waiting.h"
 
 namespace ebb::torch_adapter {
 namespace {
@@ -40,7 +41,11 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     return nullptr;  // an exotic tensor: let it fault
   }
   if (accesses.empty()) return nullptr;
-  const std::uint64_t ticket = g_runtime->announce(op, {accesses.data(), accesses.size()});
+  std::uint64_t ticket = 0;
+  {
+    const AnnouncedWait wait;
+    ticket = g_runtime->announce(op, {accesses.data(), accesses.size()});
+  }
   if (ticket == 0) return nullptr;
   t_within_rows = of_rows;
   return std::make_unique<LaunchContext>(ticket, of_rows);

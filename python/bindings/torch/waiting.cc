@@ -27,6 +27,7 @@ PyObject* g_ask = nullptr;
 std::unordered_map<const void*, std::string>* g_parameters = nullptr;  // names by tensor
 
 thread_local bool t_asked = false;
+thread_local AnnouncedWait* t_announced = nullptr;
 
 const std::string* parameter_of(const Node& node) {
   const auto* const leaf = dynamic_cast<const AccumulateGrad*>(&node);
@@ -87,6 +88,7 @@ void hand_on(const py::error_already_set& error) {
 
 // Noexcept: what cannot be found out is not told.
 void ask(std::uint64_t /*op*/, WaitContext& context) noexcept {
+  if (t_announced != nullptr) t_announced->begin();
   if (t_asked || g_ask == nullptr || PyGILState_GetThisThreadState() == nullptr) return;
   t_asked = true;
   try {
@@ -146,6 +148,19 @@ py::list worst_of(const std::vector<WaitEntry>& entries) {
 }  // namespace
 
 void observe_waits(Runtime& runtime) { runtime.observe_waits(&ask); }
+
+AnnouncedWait::AnnouncedWait() noexcept : outer_(std::exchange(t_announced, this)) {}
+
+AnnouncedWait::~AnnouncedWait() { t_announced = outer_; }
+
+// Active only where a profiler records what users mark. Noexcept: what it cannot record is not recorded.
+void AnnouncedWait::begin() noexcept {
+  try {
+    range_.emplace(at::RecordScope::USER_SCOPE);
+    range_->before("ebbtide::wait");
+  } catch (...) {
+  }
+}
 
 void set_wait_asker(const py::object& asker) {
   PyObject* const before = g_ask;

@@ -42,8 +42,8 @@ def in_place(recorder):
             continue
         if becomes:
             event = events[at] = dataclasses.replace(event, reads=now(event.reads), writes=now(event.writes),
-                                                     slices={becomes.get(each, each): slice
-                                                             for each, slice in event.slices.items()})
+                                                     slices={becomes.get(each, each): part
+                                                             for each, part in event.slices.items()})
         call = calls[event.call]
         if call.func is not _ADD or not event.backward or len(event.reads) != 2 or len(event.writes) != 1:
             continue

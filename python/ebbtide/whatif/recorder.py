@@ -241,7 +241,7 @@ class Recorder(TorchDispatchMode):
             number = self._ids[storage._cdata]
             before = found.get(number, (first, first + size))
             found[number] = (min(first, before[0]), max(first + size, before[1]))
-        return {number: slice for number, slice in found.items() if slice[1] - slice[0] < self.storages[number].bytes}
+        return {number: part for number, part in found.items() if part[1] - part[0] < self.storages[number].bytes}
 
     def _note_whole(self, number, reads, slices):
         """How large a result would be without slices: made of one of these, or of a result of one."""

@@ -96,13 +96,13 @@ class _Writer:
             free += further
         return pieces
 
-    def tensors(self, number, slice=None):
-        """All of a storage's, or those that a slice overlaps."""
+    def tensors(self, number, part=None):
+        """All of a storage's, or those that a part of it overlaps."""
         pieces = self.pieces.get(number, (number,))
-        if slice is None or len(pieces) == 1:
+        if part is None or len(pieces) == 1:
             return pieces
         bounds = self.bounds[number]
-        return pieces[bisect.bisect_right(bounds, slice[0]) - 1:bisect.bisect_left(bounds, slice[1])]
+        return pieces[bisect.bisect_right(bounds, part[0]) - 1:bisect.bisect_left(bounds, part[1])]
 
     def declare(self, number):
         if number in self.declared:

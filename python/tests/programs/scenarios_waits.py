@@ -30,6 +30,19 @@ def infer(rounds):
     return rounds
 
 
+def profile(rounds):
+    """Nanoseconds in which PyTorch's profiler has seen waits, and how much of them was within another operator's own."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        infer(rounds)
+    events = seen.profiler.kineto_results.events()
+    waits = [(each.start_ns(), each.start_ns() + each.duration_ns()) for each in events
+             if each.name() == "ebbtide::wait"]
+    kernels = [(each.start_ns(), each.start_ns() + each.duration_ns()) for each in events
+               if each.name() in ("aten::mm", "aten::add_")]
+    return {"waits": len(waits), "ns": sum(end - begin for begin, end in waits), "kernels": len(kernels),
+            "astride": sum(begin < start < end or begin < stop < end for begin, end in waits for start, stop in kernels)}
+
+
 def train(rounds):
     net, filler, x = _net_and_filler()
     optimizer = torch.optim.Adam(net.parameters())

@@ -8,9 +8,13 @@ ROUNDS = 4
 SHARES = ("causes_ns", "kinds_ns")
 
 
-def waits_of(scenario, flash, budget=72 * MIB, policy="window"):
+def run(scenario, flash, budget=72 * MIB, policy="window"):
     options = {**runner.options(flash, budget, block="1MiB"), "policy": policy, "managed_min": "64KiB"}
-    child = runner.managed(f"scenarios_waits:{scenario}", options, rounds=ROUNDS)
+    return runner.managed(f"scenarios_waits:{scenario}", options, rounds=ROUNDS)
+
+
+def waits_of(scenario, flash, **how):
+    child = run(scenario, flash, **how)
     stats = child.find("stats")
     waits = stats["waits"]
     assert waits["stall_ns"] == stats["stall_ns"] > 0
@@ -49,13 +53,20 @@ def test_what_is_not_announced_is_a_fault(flash):
     assert by_name(waits["operators"])["(no operator)"]["causes_ns"]["fault"] == waits["causes_ns"]["fault"]
 
 
+def test_a_profile_has_waits_as_ranges(flash):
+    child = run("profile", flash)
+    result, stall_ns = child.find("result"), child.find("stats")["stall_ns"]
+    assert result["waits"] >= ROUNDS and result["kernels"] >= 3 * ROUNDS
+    assert 0.7 * stall_ns < result["ns"] < 1.1 * stall_ns + 1e6 * result["waits"], "a range is a little more than a wait"
+    assert result["astride"] == 0
+
+
 @pytest.mark.parametrize("policy", ["on_demand", "foresight"])
 def test_every_policy_adds_up(flash, policy):
     waits_of("infer", flash, policy=policy)
 
 
 def test_what_a_signal_raises_meanwhile_is_the_programs(flash):
-    options = {**runner.options(flash, 72 * MIB, block="1MiB"), "policy": "window", "managed_min": "64KiB"}
-    result = runner.managed("scenarios_waits:interrupt", options, rounds=ROUNDS).find("result")
+    result = run("interrupt", flash).find("result")
     assert result["asked"] > 0
     assert result["raised"] == ["the program's own"] * len(result["raised"]) and len(result["raised"]) >= ROUNDS - 1
