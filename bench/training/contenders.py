@@ -26,6 +26,7 @@ BLOCK_BYTES = 2**21
 BLOCKS_MIN = 16  # fewer than the runtime accepts would be no measurement
 BUFFERS_BYTES = 256 * 2**20  # what libraries take for themselves, beside what the process holds before the model
 RECORD_STEPS = 4
+ROOM = "ebb run, room for all"
 VARYING = ("lengths", "experts", "phases")  # as in models.py: their iterations are not alike
 VARYING_STEPS, VARYING_WARM_UP = 24, 6
 SWAP_STEPS = 4  # a turn of those that page, as these take minutes
@@ -109,9 +110,7 @@ class Sitting:
             if not self.arguments.quick:
                 disks.append(possible.calibrate(self.arguments.flash))
             self.result["disks"] = disks
-            for point in self.result["shares"].values():
-                point["bound"] = {"seconds": None, "kind": possible.NONE} if self.varies else possible.bound(
-                    trace, point["budget_bytes"], possible.fastest(disks))
+            self.bounds(trace, f"{folder}/shortened.jsonl")
         bits = {tuple(turn["bits"][:SWAP_STEPS]) for turns in self.result["contenders"].values() for turn in turns}
         whole = {tuple(turn["bits"]) for turns in self.result["contenders"].values() for turn in turns
                  if len(turn["bits"]) == self.steps}
@@ -120,13 +119,24 @@ class Sitting:
         self.note(f"the losses of all contenders and rounds are {verdict}")
         return self.result
 
+    def bounds(self, trace, shortened):
+        """The proved bound of each point, with kernels as fast as the fastest turn with all memory had them."""
+        if not self.varies:
+            turns = [turn for label, turns in self.result["contenders"].items() for turn in turns
+                     if label.startswith("stock, ") or label == ROOM]
+            steps = [statistics.median(turn["seconds"][self.warm_up:] or turn["seconds"]) for turn in turns]
+            possible.shorten(trace, min(steps), shortened)
+        for point in self.result["shares"].values():
+            point["bound"] = {"seconds": None, "kind": possible.NONE} if self.varies else possible.bound(
+                shortened, point["budget_bytes"], possible.fastest(self.result["disks"]))
+
     def contenders(self, folder):
         """In the order of their turns."""
         name, variables, self.result["tuned"] = stock.calibrate(
             self.script, lambda text: self.progress(f"{self.name}: {text}"))
         self.result["notes"] += self.result["tuned"]["notes"]
         found = [self._stock("stock, as it comes", {}), self._stock(f"stock, tuned: {name}", variables),
-                 self._ebb("ebb run, room for all", None)]
+                 self._ebb(ROOM, None)]
         found += [self._ebb(f"ebb run, 1/{share}", share) for share in self.arguments.shares]
         middle = 3 if 3 in self.arguments.shares else self.arguments.shares[0]
         if self.varies:

@@ -1,7 +1,8 @@
 """What is possible: the proved bound of a step on this disk with so much memory (docs/design/0005-lower-bound.md).
 
-The kernels' times are those of a run with room for everything, so no transfer has made them longer, and the disk is as
-fast as `ebb calibrate` finds it with nothing beside it: no schedule is faster than that on this machine.
+The kernels' times are those of a run with room for everything, so no transfer has made them longer, and together no
+longer than the fastest step that was seen with all memory. The disk is as fast as `ebb calibrate` finds it with nothing
+beside it: no schedule is faster than that on this machine.
 """
 
 import gzip
@@ -44,6 +45,24 @@ def flash_options(disk):
             f"{disk['total_bps']:.0f}"]
 
 
+def _lines(trace):
+    opened = gzip.open if trace.endswith(".gz") else open
+    with opened(trace, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def shorten(trace, seconds, into):
+    """Writes the trace with kernels that together take no longer than so many seconds. The durations of one recorded
+    step have in them what a machine did just then: fresh pages that it had to find, other programs."""
+    recorded = sum(line.get("ns", 0) for line in _lines(trace) if "launch" in line)
+    factor = min(1.0, seconds * 1e9 / recorded)
+    with open(into, "w", encoding="utf-8") as file:
+        for line in _lines(trace):
+            if "launch" in line:
+                line["ns"] = max(1, round(line.get("ns", 0) * factor))
+            file.write(json.dumps(line) + "\n")
+
+
 def bound(trace, memory, disk):
     """Seconds that a step takes at least, and which bound that is."""
     found = ask("plan", trace, "--device-memory", memory, "--host-memory", "0", *flash_options(disk))
@@ -59,16 +78,14 @@ def of_large_launches(trace, memory, disk):
     come, and of what it has written all but a memory full has left before it ends. All other launches take their time.
     """
     sizes, total = {}, 0.0
-    opened = gzip.open if trace.endswith(".gz") else open
-    with opened(trace, "rt", encoding="utf-8") as file:
-        for line in map(json.loads, file):
-            if "tensor" in line:
-                sizes[line["tensor"]] = line["bytes"]
-            elif "launch" in line:
-                comes, leaves = (max(0, sum(sizes[each] for each in set(line.get(side, []))) - memory)
-                                 for side in ("reads", "writes"))
-                times = [line.get("ns", 0) * 1e-9, comes / disk["read_bps"], leaves / disk["write_bps"]]
-                if disk["total_bps"]:
-                    times.append((comes + leaves) / disk["total_bps"])
-                total += max(times)
+    for line in _lines(trace):
+        if "tensor" in line:
+            sizes[line["tensor"]] = line["bytes"]
+        elif "launch" in line:
+            comes, leaves = (max(0, sum(sizes[each] for each in set(line.get(side, []))) - memory)
+                             for side in ("reads", "writes"))
+            times = [line.get("ns", 0) * 1e-9, comes / disk["read_bps"], leaves / disk["write_bps"]]
+            if disk["total_bps"]:
+                times.append((comes + leaves) / disk["total_bps"])
+            total += max(times)
     return total
