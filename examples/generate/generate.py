@@ -55,7 +55,7 @@ def main():
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="of the checkpoint; it is made if it is not there")
     parser.add_argument("--layers", type=int, default=7, help="80 MiB each (default 7)")
     parser.add_argument("--tokens", type=int, default=12, help="to generate (default 12)")
-    parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of a checkpoint made here")
+    parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of what is made here")
     arguments = parser.parse_args()
     if arguments.layers < 1 or arguments.tokens < 1:
         parser.error("at least one layer and one token")
