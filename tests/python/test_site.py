@@ -23,7 +23,8 @@ def test_every_page_is_in_the_menu_once():
     assert sorted(menu) == sorted(path.relative_to(DOCS).as_posix() for path in PAGES)
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *PAGES],
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md",
+                                  ROOT / "SECURITY.md", *PAGES],
                          ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
