@@ -31,7 +31,7 @@ if(EBB_SANITIZE)
   add_compile_options(-fsanitize=${EBB_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${EBB_SANITIZE})
   if(EBB_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(ebb_flags INTERFACE -Wno-tsan) # fences are not modelled; we use none across threads
+    target_compile_options(ebb_flags INTERFACE -Wno-tsan) # fences are not modelled; ours are for other processes
   endif()
 endif()
 

@@ -1,7 +1,8 @@
 // See stats_reader.h. The page is read with pread rather than through a mapping of our own: the kernel serves both from
 // the same pages, and a mapping would turn a file that its writer truncates into a SIGBUS in `ebb`.
 //
-// Consistency is that of a sequence lock: even sequence, copy, same sequence. Each of the three is its own system call.
+// Consistency is that of a sequence lock: even sequence, copy, same sequence. Each of the three is its own system call,
+// which orders nothing by itself: a fence does.
 #include "run/stats_reader.h"
 
 #include <fcntl.h>
@@ -28,8 +29,11 @@ static_assert(std::is_standard_layout_v<StatsPage>, "the page is read by offset"
 static_assert(std::is_trivially_copyable_v<Stats>, "the statistics are copied as bytes");
 static_assert(sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t), "atomics in the page are plain words");
 
+// What is read later is not older.
 bool read_at(const FileDescriptor& file, std::size_t offset, void* target, std::size_t bytes) {
-  return ::pread(file.get(), target, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+  const ssize_t read = ::pread(file.get(), target, bytes, static_cast<off_t>(offset));
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return read == static_cast<ssize_t>(bytes);
 }
 
 template <typename T>

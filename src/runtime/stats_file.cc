@@ -44,9 +44,11 @@ void StatsFile::open(const std::string& path, const std::string& policy, const s
 
 void StatsFile::update(const Stats& stats) {
   if (page_ == nullptr) return;
-  page_->sequence.fetch_add(1, std::memory_order_acq_rel);
+  const std::uint64_t sequence = page_->sequence.load(std::memory_order_relaxed);
+  page_->sequence.store(sequence + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // who sees a part of what follows sees that it is odd
   std::memcpy(&page_->stats, &stats, sizeof stats);
-  page_->sequence.fetch_add(1, std::memory_order_release);
+  page_->sequence.store(sequence + 2, std::memory_order_release);
 }
 
 void StatsFile::end_step(std::uint64_t fetched_bytes) {

@@ -118,8 +118,6 @@ void RangeCache::join() {
   t_known[id_ % kKnown] = {id_, thread};
 }
 
-void RangeCache::close() { open_.store(false, std::memory_order_relaxed); }
-
 void RangeCache::before_fork() {
   for (std::uint32_t i = 0; i < threads_->count; ++i) threads_->all[i]->ranges.lock.lock();
 }

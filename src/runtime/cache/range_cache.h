@@ -50,9 +50,8 @@ class RangeCache {
   void open() { open_.store(table_.there(), std::memory_order_relaxed); }
   // How much may be held, of all threads together. What is held already stays.
   void limit(std::uint64_t held_bytes_max) { held_bytes_max_.store(held_bytes_max, std::memory_order_relaxed); }
-  // From when this returns nothing is taken or put.
-  void close();
-  // Closes, and gives up all that is held: release(offset, bytes) for each. Returns how many.
+  // Closes, and gives up all that is held: release(offset, bytes) for each. Returns how many. From when this returns
+  // nothing is taken or put.
   template <typename Release>
   std::uint64_t claim_all(Release&& release);
   // Tells `core` (core/allocations.h) of what has happened since the last time: died(offset), born(offset), and
@@ -105,7 +104,7 @@ class RangeCache {
 
 template <typename Release>
 std::uint64_t RangeCache::claim_all(Release&& release) {
-  close();
+  open_.store(false, std::memory_order_relaxed);  // whoever takes a lock after this thread sees it
   std::uint64_t claimed = 0;
   for (std::uint32_t i = 0; i < threads_->count; ++i) {
     Thread& thread = *threads_->all[i];
