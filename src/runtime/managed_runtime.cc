@@ -330,9 +330,10 @@ bool ManagedRuntime::lost(std::span<const Access> accesses) const noexcept {
   return lost;
 }
 
-// After anything that may have left work for the mover. Lock held.
+// After anything that may have left work for the mover, or given another thread what it waits for. Lock held.
 void ManagedRuntime::after_change() {
   if (core_.has_work() || core_.budget().wants_frame_ahead()) flash_.wake();
+  changed_.notify_all();  // where nobody waits, one look at a counter
 }
 
 void ManagedRuntime::step() noexcept {

@@ -124,6 +124,7 @@ void ManagedRuntime::after_fork_parent() {
   pump();
   count_owed();
   flash_.wake();
+  changed_.notify_all();  // where nothing is kept for a child all has come back
   adopted_mutex_.unlock();
   mutex_.unlock();
 }
