@@ -4,6 +4,7 @@
 #   src/<folder>/test/*.cc        what both share
 #   tests/conformance/*.cc        every port implementation against one suite, label fast
 #   cli/test/*_test.cc            the parts of the command line, label fast
+#   tests/interleaving/           orders of threads, label fast
 #   tests/cuda/*/*_test.cc        the CUDA driver and what is on it, on the software driver in tests/cuda/soft
 #   tests/opencl/*.cc             the OpenCL driver, through the library in tests/opencl/layer, on PoCL; under
 #                                 sanitizers on the software OpenCL in tests/opencl/soft
@@ -222,4 +223,52 @@ endif()
 file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/test/*.cc)
 if(cli_tests AND TARGET ebb_cli)
   ebb_gtest(cli_test SOURCES ${cli_tests} LIBRARIES ebb_cli)
+endif()
+
+# Orders of threads: code of ours, compiled for a thread sanitizer, which is the test itself (0024).
+if(NOT EBB_SANITIZE)
+  set(here ${CMAKE_SOURCE_DIR}/tests/interleaving)
+  file(GLOB explorer CONFIGURE_DEPENDS ${here}/explorer/*.cc)
+  add_library(interleaving STATIC ${explorer})
+  target_include_directories(interleaving PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(interleaving PRIVATE ebb_flags)
+  target_compile_options(interleaving PRIVATE -O2)
+  # Optimized in every build: what is not inlined could come from a file that was compiled without.
+  set(explored -fsanitize=thread -O2 -fno-builtin-memcpy -Wno-tsan)
+  # ebb::check_failed() by its name to the linker.
+  set(explored_calls memcpy pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock sched_yield syscall
+                     _ZN3ebb12check_failedEPKciS1_mm)
+
+  # The Gate on a simulated kernel, whose headers come first.
+  add_library(interleaving_gate OBJECT ${here}/gate_test.cc ${CMAKE_SOURCE_DIR}/src/drivers/linux/userfault/gate.cc)
+  target_compile_options(interleaving_gate PRIVATE ${explored} -iquote ${here}/kernel)
+  target_include_directories(interleaving_gate PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(interleaving_gate PRIVATE ebb_flags interleaving GTest::gtest)
+
+  file(GLOB interleaving_tests CONFIGURE_DEPENDS ${here}/*_test.cc)
+  list(REMOVE_ITEM interleaving_tests ${here}/gate_test.cc)
+  set(runtime ${CMAKE_SOURCE_DIR}/src/runtime)
+  ebb_gtest(interleaving_test
+            SOURCES ${interleaving_tests} $<TARGET_OBJECTS:interleaving_gate> ${runtime}/cache/range_cache.cc
+                    ${runtime}/cache/thread_ranges.cc ${runtime}/fork/fork_board.cc ${runtime}/stats_file.cc
+                    ${runtime}/waits/wait_ledger.cc ${CMAKE_SOURCE_DIR}/cli/run/stats_reader.cc
+            LIBRARIES interleaving ebb_alloc ebb_driver_linux ebb_base)
+  target_include_directories(interleaving_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/cli)
+  target_compile_options(interleaving_test PRIVATE ${explored})
+  foreach(call ${explored_calls} pread)
+    target_link_options(interleaving_test PRIVATE -Wl,--wrap=${call})
+  endforeach()
+
+  # The runtime with its threads, and with the standard library's calls; without what opens one with real drivers.
+  file(GLOB runtime_sources CONFIGURE_DEPENDS ${runtime}/managed_runtime*.cc ${runtime}/adopt/*.cc ${runtime}/cache/*.cc
+       ${runtime}/fork/*.cc ${runtime}/job/*.cc ${runtime}/passes/*.cc ${runtime}/waits/*.cc)
+  ebb_gtest(runtime_orders_test SOURCES ${here}/runtime/runtime_orders_test.cc ${runtime_sources}
+                                        ${runtime}/stats_file.cc ${runtime}/tell.cc
+            LIBRARIES interleaving ebb_sim ebb_core ebb_job ebb_trace ebb_driver_linux nlohmann_json::nlohmann_json)
+  target_compile_options(runtime_orders_test PRIVATE ${explored})
+  target_link_options(runtime_orders_test PRIVATE -static-libstdc++)
+  foreach(call ${explored_calls} pthread_create pthread_join pthread_cond_wait pthread_cond_clockwait
+          pthread_cond_signal pthread_cond_broadcast clock_gettime usleep)
+    target_link_options(runtime_orders_test PRIVATE -Wl,--wrap=${call})
+  endforeach()
 endif()

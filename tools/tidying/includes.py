@@ -52,7 +52,9 @@ ALLOWED = {
 # does.
 EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers", "rivals"}),
          (re.compile(r"^src/(runtime/environment|core/test/core_fuzz)\.cc$"), {"rivals"}),
-         (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"})]
+         (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"}),
+         # Both sides of the statistics page.
+         (re.compile(r"^tests/interleaving/stats_page_test\.cc$"), {"cli"})]
 # Sub-folders that build on each other, from the ground up: each includes those before it.
 FLOORS = {"array": ("shape", "kernels", "graph", "pass", "source", "device", "evaluate", "ops")}
 # Headers of a library to the only folders that may see it.
