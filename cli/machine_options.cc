@@ -33,6 +33,8 @@ Machine machine_of(const Trace::Origin& origin) {
   take(origin.flash_read_bps, machine.flash_read_bps);
   take(origin.flash_write_bps, machine.flash_write_bps);
   take(origin.flash_total_bps, machine.flash_total_bps);
+  take(origin.launch_host_ns, machine.launch_host_ns);
+  take(origin.sync_host_ns, machine.sync_host_ns);
   return machine;
 }
 
@@ -98,7 +100,8 @@ std::string describe(const Machine& machine) {
 nlohmann::ordered_json to_json(const Machine& machine) {
   return {{"device_bytes", machine.device_bytes},       {"host_bytes", machine.host_bytes},
           {"device_link_bps", machine.device_link_bps}, {"flash_read_bps", machine.flash_read_bps},
-          {"flash_write_bps", machine.flash_write_bps}, {"flash_total_bps", machine.flash_total_bps}};
+          {"flash_write_bps", machine.flash_write_bps}, {"flash_total_bps", machine.flash_total_bps},
+          {"launch_host_ns", machine.launch_host_ns},   {"sync_host_ns", machine.sync_host_ns}};
 }
 
 }  // namespace ebb::cli

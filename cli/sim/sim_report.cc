@@ -20,7 +20,8 @@ using Iteration = TraceSimulator::Iteration;
 using Cause = TraceSimulator::Cause;
 
 constexpr double kCloseToBound = 0.98;
-constexpr std::array<const char*, TraceSimulator::kCauses> kCauseKeys{"fault_ns", "fetch_ns", "late_ns", "no_frame_ns"};
+constexpr std::array<const char*, TraceSimulator::kCauses> kCauseKeys{"fault_ns", "fetch_ns", "late_ns", "no_frame_ns",
+                                                                      "host_ns"};
 constexpr std::array<const char*, kLanes> kLaneKeys{"host_out", "flash_out", "host_in", "flash_in"};
 constexpr std::array<Lane, kLanes> kLaneOrder{Lane::kHostOut, Lane::kHostIn, Lane::kFlashOut, Lane::kFlashIn};
 
@@ -59,9 +60,9 @@ std::string row(const SimFindings& findings, const SimResult& result, bool bound
   const Iteration found = counted(findings, result);
   const double of_bound = bounded ? ratio(findings.bound.total_ns(), found.ns) : 0;
   const bool close = colour && bounded && of_bound >= kCloseToBound;
-  std::string out = fmt::format("{:<12}{:>9}{:>9}{:>10}", result.policy, seconds(beside_ns(findings, result)),
+  std::string out = fmt::format("{:<12}{:>9}{:>9}{:>9}", result.policy, seconds(beside_ns(findings, result)),
                                 seconds(found.ns), percent(ratio(found.ideal_ns, found.ns)));
-  out += fmt::format("{}{:>10}{}", close ? "\033[32m" : "", bounded ? percent(of_bound) : "-", close ? "\033[0m" : "");
+  out += fmt::format("{}{:>9}{}", close ? "\033[32m" : "", bounded ? percent(of_bound) : "-", close ? "\033[0m" : "");
   for (const std::uint64_t ns : found.stall_ns) out += fmt::format("{:>9}", ns == 0 ? "-" : seconds(ns));
   for (const Lane lane : kLaneOrder) {
     const std::uint64_t bytes = found.lanes[static_cast<std::size_t>(lane)].bytes;
@@ -133,11 +134,11 @@ std::string to_table(const SimFindings& findings, bool colour) {
   out += note.empty() ? fmt::format("\nno schedule is faster than {}, or {} if it writes all that leaves\n\n",
                                     seconds(findings.bound.total_ns()), seconds(findings.bound_written.total_ns()))
                       : fmt::format("\nno bound: {}\n\n", note);
-  out += fmt::format("{:<40}{:^36}  {:^36}\n", "", "waits for", "GB moved");
+  out += fmt::format("{:<39}{:^45}  {:^34}\n", "", "waits for", "GB moved");
   out += colour ? "\033[1m" : "";
-  out += fmt::format("{:<12}{:>9}{:>9}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}", "policy",
+  out += fmt::format("{:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}", "policy",
                      sequence ? "each" : "first", sequence ? "total" : "steady", "of ideal", "of bound", "fault",
-                     "fetch", "late", "frame", "host out", "host in", "fl. out", "fl. in");
+                     "fetch", "late", "frame", "host", "host out", "host in", "fl. out", "fl. in");
   out += colour ? "\033[0m\n" : "\n";
   for (const SimResult& result : findings.results) out += row(findings, result, note.empty(), colour);
   return out;

@@ -32,11 +32,14 @@ struct Machine {
   double busy_write_bps = 0;
   double busy_total_bps = 0;
 
-  // What one transfer, one page fault and one launch cost besides bytes and kernel time, in nanoseconds.
+  // What one transfer and one page fault cost besides bytes and kernel time, in nanoseconds.
   std::uint64_t link_latency_ns = 0;
   std::uint64_t flash_latency_ns = 0;
   std::uint64_t fault_ns = 0;
-  std::uint64_t launch_cpu_ns = 0;
+  // What the host takes to launch a kernel, while the device works on those before; and, after one whose end it waits
+  // for, until it goes on.
+  std::uint64_t launch_host_ns = 0;
+  std::uint64_t sync_host_ns = 0;
   // What a transfer takes from the kernel that runs meanwhile, where one processor does both.
   std::uint64_t transfer_cpu_ns = 0;
 

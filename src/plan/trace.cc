@@ -19,8 +19,9 @@ std::string check_sizes(const Trace& trace) {
   if (trace.uses.size() > Trace::kUsesMax) return "more than " + std::to_string(Trace::kUsesMax) + " uses";
   if (trace.batch > Trace::kHeaderMax) return "a batch above 2^56";
   const Trace::Origin& origin = trace.origin;
-  for (const std::uint64_t value : {origin.device_bytes, origin.host_bytes, origin.device_link_bps,
-                                    origin.flash_read_bps, origin.flash_write_bps, origin.flash_total_bps}) {
+  for (const std::uint64_t value :
+       {origin.device_bytes, origin.host_bytes, origin.device_link_bps, origin.flash_read_bps, origin.flash_write_bps,
+        origin.flash_total_bps, origin.launch_host_ns, origin.sync_host_ns}) {
     if (value != Trace::kUnknown && value > Trace::kHeaderMax) return "a machine of more than 2^56 bytes a second";
   }
   std::uint64_t bytes = 0;

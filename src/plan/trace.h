@@ -56,9 +56,11 @@ struct Trace {
     std::uint32_t reads = 0;  // uses[first_use, first_use + reads) are read, the next `writes` are written
     std::uint32_t writes = 0;
     std::uint64_t ns = kUnknown;  // how long the kernel runs with all its tensors in device memory
+    bool sync = false;            // the host waits for its end before it launches anything more
   };
 
-  // The memories and links of the machine that it was recorded on, as Machine names them, in bytes and bytes a second;
+  // The memories and links of the machine that it was recorded on, as Machine names them, in bytes and bytes a second,
+  // and what launching takes its host, in nanoseconds;
   // kUnknown: the file did not say. They are of that very run, so that a simulation of it starts from there.
   struct Origin {
     std::uint64_t device_bytes = kUnknown;
@@ -67,6 +69,8 @@ struct Trace {
     std::uint64_t flash_read_bps = kUnknown;
     std::uint64_t flash_write_bps = kUnknown;
     std::uint64_t flash_total_bps = kUnknown;
+    std::uint64_t launch_host_ns = kUnknown;
+    std::uint64_t sync_host_ns = kUnknown;
     bool operator==(const Origin&) const = default;
   };
 

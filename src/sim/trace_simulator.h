@@ -6,6 +6,10 @@
 // the bandwidth of their lane, every eviction is a full write, and a policy that does not listen to the program is not
 // told of frees either: dead tensors are written out, and read back when the next iteration makes them anew.
 //
+// The host launches ahead of the device as far as it can: one launch after the other, each in the time that the machine
+// says. It stops where the program waits for a result (`sync`), and the device then waits for the host. Either way a
+// launch is announced when the device comes to it, so that running ahead hides the host's time and nothing else.
+//
 // A trace of one iteration is repeated; a sequence is run once, as it was. Either way the core is told of every end of
 // an iteration, as in a real run.
 //
@@ -49,8 +53,9 @@ class TraceSimulator {
     kFetch,    // asked for when the launch needed it: not fetched ahead
     kLate,     // fetched ahead, but not early enough
     kNoFrame,  // no frame was free: something had to leave first
+    kHost,     // the host had not launched it yet
   };
-  static constexpr std::size_t kCauses = 4;
+  static constexpr std::size_t kCauses = 5;
   struct Iteration {
     std::uint64_t ns = 0;
     std::uint64_t ideal_ns = 0;
@@ -101,6 +106,7 @@ class TraceSimulator {
   void free_before(Trace::LaunchIndex launch);
   void allocate_before(Trace::LaunchIndex launch);
   void launch(Trace::LaunchIndex index, Iteration& result);
+  void wait_for_host(Iteration& result);
   void wait_for(std::uint64_t ticket, Iteration& result);
   void touch_all(const Trace::Launch& launch, Iteration& result);
   void touch(BlockRange blocks, Iteration& result);
@@ -125,6 +131,7 @@ class TraceSimulator {
   Memory memory_;
   VirtualClock clock_;
   std::uint64_t transfers_ = 0;  // that have completed
+  std::uint64_t host_ns_ = 0;    // when the host has launched what it has come to
   Core::Config config_;
   Core core_;
   FrameVersions versions_;

@@ -40,6 +40,16 @@ void TraceSimulator::announce_use(Trace::TensorIndex tensor, bool written) {
   ranges_.push_back({offset, bytes, allocation, true, 0, written});
 }
 
+// While the device has nothing to do, what moves goes on.
+void TraceSimulator::wait_for_host(Iteration& result) {
+  host_ns_ += options_.machine.launch_host_ns;
+  const std::uint64_t before_ns = clock_.now_ns();
+  if (host_ns_ <= before_ns) return;
+  while (advance(host_ns_)) {
+  }
+  result.stall_ns[static_cast<std::size_t>(Cause::kHost)] += host_ns_ - before_ns;
+}
+
 void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   const Trace::Launch& launch = trace_.launches[index];
   ranges_.clear();
@@ -49,6 +59,7 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   }
   const std::uint64_t ns = duration_ns(index);
   result.ideal_ns += ns;
+  wait_for_host(result);
   const std::uint64_t start_ns = clock_.now_ns();
   const bool artifact = options_.timing == Timing::kArtifact;
   const Missed missed = artifact ? count_missing() : Missed{};
@@ -59,7 +70,7 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   wait_for(ticket, result);
   touch_all(launch, result);
   write_all(launch);
-  std::uint64_t end_ns = clock_.now_ns() + ns + options_.machine.launch_cpu_ns;
+  std::uint64_t end_ns = clock_.now_ns() + ns;
   if (artifact) end_ns = std::max(clock_.now_ns(), start_ns + ns + surcharge_ns(missed));
   lanes_.set_busy(true);
   for (std::uint64_t before = transfers_; advance(end_ns); before = transfers_) {
@@ -68,6 +79,7 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   lanes_.set_busy(false);
   core_.launches().retire(ticket);
   core_.launches().ran(ns);
+  if (launch.sync) host_ns_ = clock_.now_ns() + options_.machine.sync_host_ns;
   core_.pump();
   flow();
 }

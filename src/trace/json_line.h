@@ -30,6 +30,8 @@ class JsonLine {
     kFlashReadBps,
     kFlashWriteBps,
     kFlashTotalBps,
+    kLaunchHostNs,
+    kSyncHostNs,
     kSequence,  // header
     kTensor,
     kBytes,
@@ -40,6 +42,7 @@ class JsonLine {
     kLaunch,
     kOp,
     kNs,
+    kSync,
     kReads,
     kWrites,  // launch
     kAlloc,
@@ -91,13 +94,15 @@ struct OriginKey {
   JsonLine::Key key;
   std::uint64_t Trace::Origin::*value;
 };
-inline constexpr std::array<OriginKey, 6> kOriginKeys{{
+inline constexpr std::array<OriginKey, 8> kOriginKeys{{
     {JsonLine::Key::kDeviceBytes, &Trace::Origin::device_bytes},
     {JsonLine::Key::kHostBytes, &Trace::Origin::host_bytes},
     {JsonLine::Key::kDeviceLinkBps, &Trace::Origin::device_link_bps},
     {JsonLine::Key::kFlashReadBps, &Trace::Origin::flash_read_bps},
     {JsonLine::Key::kFlashWriteBps, &Trace::Origin::flash_write_bps},
     {JsonLine::Key::kFlashTotalBps, &Trace::Origin::flash_total_bps},
+    {JsonLine::Key::kLaunchHostNs, &Trace::Origin::launch_host_ns},
+    {JsonLine::Key::kSyncHostNs, &Trace::Origin::sync_host_ns},
 }};
 
 // "-5", "\"x\"", "a list": a value as errors name it.

@@ -210,6 +210,7 @@ class Reader {
       if (launch.ns > Trace::kTotalMax - ns_) fail("the launches up to here take more than 2^62 ns together");
       ns_ += launch.ns;
     }
+    launch.sync = flag(Key::kSync);
     launch.reads = read_uses(Key::kReads);
     launch.writes = read_uses(Key::kWrites);
     trace_.launches.push_back(launch);

@@ -141,12 +141,13 @@ void TraceWriter::tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind
 }
 
 void TraceWriter::launch(std::string_view op, std::span<const std::uint32_t> reads,
-                         std::span<const std::uint32_t> writes, std::uint64_t ns) {
+                         std::span<const std::uint32_t> writes, std::uint64_t ns, bool sync) {
   if (ns != Trace::kUnknown && ns > Trace::kNsMax) refuse("a launch of more than 2^56 ns");
   text_ += "{\"launch\":";
   append_number(text_, launches_++);
   string("op", op);
   if (ns != Trace::kUnknown) number("ns", ns);
+  if (sync) text_ += ",\"sync\":true";
   list("reads", reads);
   list("writes", writes);
   end_line();
@@ -191,7 +192,7 @@ void write_trace(const Trace& trace, const std::string& path) {
     ids.clear();
     for (const Trace::TensorIndex use : trace.touched(launch)) ids.push_back(trace.tensors[use].id);
     const std::span<const std::uint32_t> all(ids);
-    writer.launch(trace.ops[launch.op], all.first(launch.reads), all.subspan(launch.reads), launch.ns);
+    writer.launch(trace.ops[launch.op], all.first(launch.reads), all.subspan(launch.reads), launch.ns, launch.sync);
   }
   between.write(writer, static_cast<std::uint32_t>(trace.launches.size()));
   writer.finish();

@@ -33,7 +33,7 @@ class TraceWriter {
   void tensor(std::uint32_t id, std::uint64_t bytes, Trace::Kind kind, bool persistent, bool mapped = false,
               bool continues = false);
   void launch(std::string_view op, std::span<const std::uint32_t> reads, std::span<const std::uint32_t> writes,
-              std::uint64_t ns = Trace::kUnknown);
+              std::uint64_t ns = Trace::kUnknown, bool sync = false);
   void alloc(std::uint32_t id);
   void free(std::uint32_t id);
   void mark_step();  // an iteration ends here

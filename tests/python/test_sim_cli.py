@@ -167,7 +167,8 @@ def test_times_are_those_of_the_lanes(round_robin):
     assert result["ideal_ns"] == 9 * 10**7
     assert result["iteration_ns"] == 9 * (10**7 + 16 * 10**6)
     assert result["iterations_ns"] == [result["first_iteration_ns"], *[result["iteration_ns"]] * 4]
-    assert result["stalls"] == {"fault_ns": 9 * 16 * 10**6, "fetch_ns": 0, "late_ns": 0, "no_frame_ns": 0}
+    assert result["stalls"] == {"fault_ns": 9 * 16 * 10**6, "fetch_ns": 0, "late_ns": 0, "no_frame_ns": 0,
+                                "host_ns": 0}
     assert result["lanes"]["host_in"] == {"bytes": 144 * MIB, "busy_ns": 144 * 10**6}
     assert result["lanes"]["host_out"]["bytes"] == 0, "clean copies were written again"
     assert result["faults"] == 144
@@ -180,7 +181,7 @@ def test_all_policies_in_one_object(round_robin):
     assert report["trace"] == str(round_robin)
     assert report["machine"] == {"device_bytes": 128 * MIB, "host_bytes": 1024 * MIB, "device_link_bps": 1048576000.0,
                                  "flash_read_bps": 250e6, "flash_write_bps": 250e6,
-                                 "flash_total_bps": 0.0}
+                                 "flash_total_bps": 0.0, "launch_host_ns": 0, "sync_host_ns": 0}
     for result in report["results"]:
         assert result["first_iteration_ns"] >= result["ideal_ns"]
         assert result["bound_ns"] >= result["ideal_ns"]
@@ -189,10 +190,22 @@ def test_all_policies_in_one_object(round_robin):
 
 def test_the_machine_is_the_one_of_the_recording(tmp_path):
     recorded = {"device_bytes": 128 * MIB, "host_bytes": 0, "device_link_bps": 10**15, "flash_read_bps": 10**9,
-                "flash_write_bps": 2 * 10**9, "flash_total_bps": 15 * 10**8}
+                "flash_write_bps": 2 * 10**9, "flash_total_bps": 15 * 10**8, "launch_host_ns": 5000, "sync_host_ns": 0}
     trace = write_trace(tmp_path / "recorded.jsonl", [(MIB, True)], [(10**6, [0], [])], **recorded)
     assert sim_json(trace)["machine"] == recorded
     assert sim_json(trace, "--flash-read", "3GB/s")["machine"] == {**recorded, "flash_read_bps": 3e9}
+
+
+def test_a_synchronisation_is_charged_to_the_host(tmp_path):
+    """Two launches of 1 ms; behind the first, whose result is read, the host takes 3 ms, and 1 ms for each launch."""
+    trace = write_trace(tmp_path / "read.jsonl", [(MIB, True)], [(10**6, [0], []), (10**6, [0], [])],
+                        launch_host_ns=10**6, sync_host_ns=3 * 10**6)
+    trace.write_text(trace.read_text().replace('"op": "op0"', '"op": "op0", "sync": true'))
+    result = sim_json(trace, "--policy", "window")["results"][0]
+    assert result["iteration_ns"] == 6 * 10**6 and result["bound_ns"] == 2 * 10**6
+    assert result["stalls"]["host_ns"] == 4 * 10**6
+    row = sim(trace, "--policy", "window").stdout.splitlines()[-1].split()
+    assert "4.00" in row
 
 
 def test_what_fits_is_ideal(round_robin):

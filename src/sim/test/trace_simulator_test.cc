@@ -213,6 +213,43 @@ TEST(TraceSimulator, TransfersTakeTimeFromKernelsThatRunMeanwhile) {
   EXPECT_LE(after.ns, before.ns + transfers * 1000);
 }
 
+// As long as the host is ahead, its time is hidden; behind a result that it waits for, it is not.
+TEST(TraceSimulator, AHiddenSynchronisationCostsWhatTheHostTakes) {
+  Trace trace = round_robin(4, 16, false);  // all of it fits
+  auto options = machine();
+  options.machine.launch_host_ns = kNs / 2;
+  options.machine.sync_host_ns = 3 * kNs;
+  const auto hidden = run(trace, "foresight", options).back();
+  EXPECT_EQ(hidden.ns, 4 * kNs);
+  EXPECT_EQ(stalls(hidden), 0u);
+  trace.launches[1].sync = true;
+  const auto seen = run(trace, "foresight", options).back();
+  EXPECT_EQ(seen.ns, 4 * kNs + 3 * kNs + kNs / 2);
+  EXPECT_EQ(seen.stall_ns[static_cast<std::size_t>(TraceSimulator::Cause::kHost)], 3 * kNs + kNs / 2);
+  EXPECT_EQ(stalls(seen), 3 * kNs + kNs / 2);
+}
+
+TEST(TraceSimulator, AHostThatLaunchesMoreSlowlyThanTheDeviceRunsSetsThePace) {
+  auto options = machine();
+  options.machine.launch_host_ns = 2 * kNs;
+  EXPECT_EQ(run(round_robin(4, 16, false), "window", options).back().ns, 4 * 2 * kNs);
+}
+
+// What moves makes use of it: what kernels alone were too short for comes while the device waits for the host.
+TEST(TraceSimulator, BlocksComeWhileTheDeviceWaitsForTheHost) {
+  Trace trace = round_robin(24, 16, false);  // eight fit
+  auto options = machine();
+  const auto memory_waits = [](const TraceSimulator::Iteration& iteration) {
+    return stalls(iteration) - iteration.stall_ns[static_cast<std::size_t>(TraceSimulator::Cause::kHost)];
+  };
+  const auto without = run(trace, "foresight", options).back();
+  options.machine.sync_host_ns = 16 * kBlockNs;
+  for (Trace::Launch& launch : trace.launches) launch.sync = true;
+  const auto with = run(trace, "foresight", options).back();
+  EXPECT_GT(memory_waits(without), 24 * kNs / 10);
+  EXPECT_LT(memory_waits(with), memory_waits(without) / 2);
+}
+
 // In the artifact's timing the kernel runs while its launch waits, but pays once more for blocks that it faults for: of
 // 16 that come one after the other, its own time is hidden, and 16 are charged.
 TEST(TraceSimulator, TheArtifactChargesForFaults) {

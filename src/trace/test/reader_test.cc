@@ -51,7 +51,7 @@ TEST(Reader, ReadsEverythingThatTheFormatHas) {
       "{\"tensor\":8,\"bytes\":5,\"persistent\":true,\"mapped\":true,\"continues\":true}\n"
       "{\"tensor\":4294967295,\"bytes\":1}\n\n"
       "{\"alloc\":4294967295}\r\n"
-      "{\"launch\":0,\"op\":\"conv\",\"ns\":5,\"reads\":[7,7],\"writes\":[4294967295]}\n"
+      "{\"launch\":0,\"op\":\"conv\",\"ns\":5,\"sync\":true,\"reads\":[7,7],\"writes\":[4294967295]}\n"
       "{\"unknown\":[{\"launch\":5}]}\n"
       "{\"launch\":1,\"op\":\"conv\",\"kind\":3,\"ns\":null,\"writes\":[]}\n"
       "{\"free\":4294967295}\n{\"mark\":\"somebody else's\"}\n{\"mark\":\"step\"}");
@@ -72,6 +72,8 @@ TEST(Reader, ReadsEverythingThatTheFormatHas) {
   EXPECT_EQ(trace.ops, std::vector<std::string>{"conv"});
   EXPECT_EQ(trace.launches[0].ns, 5u);
   EXPECT_EQ(trace.launches[1].ns, Trace::kUnknown);
+  EXPECT_TRUE(trace.launches[0].sync);
+  EXPECT_FALSE(trace.launches[1].sync);
   EXPECT_EQ(trace.uses, (std::vector<std::uint32_t>{0, 0, 2}));
   EXPECT_EQ(trace.steps, std::vector<std::uint32_t>{2});
 }
@@ -247,11 +249,14 @@ TEST(Writer, WhatIsWrittenComesBack) {
 
 TEST(Reader, TheMachineOfTheRecordingIsInTheHeader) {
   const Trace trace =
-      read(R"({"format":"ebb-trace","version":1,"device_bytes":1000,"flash_read_bps":0,"host_bytes":null})");
+      read(R"({"format":"ebb-trace","version":1,"device_bytes":1000,"flash_read_bps":0,"host_bytes":null,)"
+           R"("launch_host_ns":5000})");
   EXPECT_EQ(trace.origin.device_bytes, 1000u);
   EXPECT_EQ(trace.origin.flash_read_bps, 0u);
   EXPECT_EQ(trace.origin.host_bytes, Trace::kUnknown);
   EXPECT_EQ(trace.origin.flash_write_bps, Trace::kUnknown);
+  EXPECT_EQ(trace.origin.launch_host_ns, 5000u);
+  EXPECT_EQ(trace.origin.sync_host_ns, Trace::kUnknown);
   EXPECT_SAYS(complaint(R"({"format":"ebb-trace","version":1,"device_bytes":"40GiB"})"),
               "\"device_bytes\" must be a whole number from 0 to 2^56, not \"40GiB\"");
   EXPECT_SAYS(complaint(R"({"format":"ebb-trace","version":1,"flash_total_bps":1.5})"), "not 1.5");

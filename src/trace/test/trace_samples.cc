@@ -68,6 +68,7 @@ void add_launch(Trace& trace, Rng& rng, std::uint32_t index) {
       ++*count;
     }
   }
+  launch.sync = rng.chance(1, 4);
   if (rng.chance(2, 3)) launch.ns = rng.below(std::uint64_t{1} << rng.between(1, 50));
   trace.launches.push_back(launch);
 }
@@ -105,7 +106,8 @@ bool same(const Trace& left, const Trace& right) {
     return a.id == b.id && a.kind == b.kind && a.continues == b.continues && a.bytes == b.bytes && a.lives_as(b);
   };
   const auto launch = [](const Trace::Launch& a, const Trace::Launch& b) {
-    return a.op == b.op && a.first_use == b.first_use && a.reads == b.reads && a.writes == b.writes && a.ns == b.ns;
+    return a.op == b.op && a.first_use == b.first_use && a.reads == b.reads && a.writes == b.writes && a.ns == b.ns &&
+           a.sync == b.sync;
   };
   return left.model == right.model && left.source == right.source && left.device == right.device &&
          left.batch == right.batch && left.origin == right.origin && left.ops == right.ops && left.uses == right.uses &&
