@@ -46,6 +46,7 @@ TABLES = {
     "scale": ("scale", "simulated.scale", "document"),
     "scale-generation": ("scale", "simulated.scale", "document_generation"),
     "scale-reads": ("scale", "simulated.scale", "document_synchronisations"),
+    "scale-published": ("scale", "simulated.scale", "document_published"),
     "scale-check": ("scale", "simulated.scale", "document_check"),
     "reliability": ("reliability", "reliability", "document"),
     "mutations": ("reliability", "reliability", "document_mutations"),
