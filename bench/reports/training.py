@@ -36,12 +36,22 @@ def _share_of(label):
     return label.rsplit("1/", 1)[1] if "1/" in label else None
 
 
-def _possible(result, label, median):
+def _point(result, label):
     share = _share_of(label)
-    bound = result["shares"].get(share, {}).get("bound") if share and label.startswith("ebb run") else None
+    return result["shares"].get(share, {}) if share and label.startswith("ebb run") else {}
+
+
+def _possible(result, label, median, which="bound"):
+    bound = _point(result, label).get(which)
     if not bound or bound["seconds"] is None:
         return "-"
     return f"{bound['seconds'] / median:.0%}{' *' if bound['kind'] == WEAKER else ''}"
+
+
+def _then(result, label):
+    """GB/s that the disk gave both ways together just before the turns."""
+    rate = _point(result, label).get("both_ways_bps")
+    return f"{rate / 1e9:.1f}" if rate else "-"
 
 
 def title(result):
@@ -58,15 +68,16 @@ def table(result):
     """One model, a row a contender."""
     seconds = _seconds(result)
     tuned = _tuned(seconds)
-    rows = [[result["model"], "step", "x of tuned stock", "of what is possible", "first step", "waiting",
-             "read GiB/step", "written GiB/step"]]
+    rows = [[result["model"], "step", "x of tuned stock", "of what is possible", "disk GB/s", "of the possible then",
+             "first step", "waiting", "read GiB/step", "written GiB/step"]]
     for label, turns in result["contenders"].items():
         if label not in seconds:
-            rows.append([label, "failed", *["-"] * 6])
+            rows.append([label, "failed", *["-"] * 8])
             continue
         median = statistics.median(seconds[label])
         row = [label, median_range(seconds[label]), f"{tuned / median:.2f}" if tuned else "-",
-               _possible(result, label, median), f"{statistics.median(turn['seconds'][0] for turn in turns):.2f} s"]
+               _possible(result, label, median), _then(result, label), _possible(result, label, median, "bound_then"),
+               f"{statistics.median(turn['seconds'][0] for turn in turns):.2f} s"]
         stats = [turn["stats"] for turn in turns if "stats" in turn]
         if stats:
             steps = sum(len(turn["seconds"]) for turn in turns)
@@ -104,6 +115,8 @@ def _heading(results):
     text = (f"Seconds a step, medians (least-most) of {results['rounds']} rounds in turns; x: of the speed of tuned "
             "stock with all memory; %: of the speed that is proved to be the most on this disk "
             f"({_disk(results)}, `ebb calibrate` in the same sitting)")
+    if any("both_ways_bps" in point for result in results["training"] for point in result["shares"].values()):
+        text += "; disk: reads and writes together, by fio just before each turn, and what is possible with that"
     return text + ("; *: by the bytes that one launch larger than memory must move" if weaker else "")
 
 

@@ -14,6 +14,7 @@ import tempfile
 import typing
 
 import children
+import fio
 import possible
 import stock
 from children import ChildError, MemoryCgroup, format_size
@@ -83,6 +84,7 @@ class Sitting:
 
     def __init__(self, name, arguments, progress):
         self.name, self.arguments, self.progress = name, arguments, progress
+        self.scratch = None
         self.varies = name in VARYING
         self.steps = max(arguments.steps, VARYING_STEPS) if self.varies and not arguments.quick else arguments.steps
         self.warm_up = VARYING_WARM_UP if self.steps >= VARYING_STEPS else WARM_UP_STEPS
@@ -106,7 +108,13 @@ class Sitting:
                 str(share): {"budget_bytes": budget_of(self.peak, share),
                              "cgroup_bytes": budget_of(self.peak, share) + base} for share in self.arguments.shares}}
             found = self.contenders(folder)
-            self.rounds(found)
+            with contextlib.ExitStack() as stack:
+                try:
+                    if not self.arguments.quick:
+                        self.scratch = stack.enter_context(fio.Scratch(self.arguments.flash))
+                except ChildError as error:
+                    self.note(f"the disk is not measured in each turn: {error}")
+                self.rounds(found)
             if not self.arguments.quick:
                 disks.append(possible.calibrate(self.arguments.flash))
             self.result["disks"] = disks
@@ -126,9 +134,18 @@ class Sitting:
                      if label.startswith("stock, ") or label == ROOM]
             steps = [statistics.median(turn["seconds"][self.warm_up:] or turn["seconds"]) for turn in turns]
             possible.shorten(trace, min(steps), shortened)
-        for point in self.result["shares"].values():
-            point["bound"] = {"seconds": None, "kind": possible.NONE} if self.varies else possible.bound(
-                shortened, point["budget_bytes"], possible.fastest(self.result["disks"]))
+        for share, point in self.result["shares"].items():
+            if self.varies:
+                point["bound"] = point["bound_then"] = {"seconds": None, "kind": possible.NONE}
+                continue
+            disk = possible.fastest(self.result["disks"])
+            point["bound"] = possible.bound(shortened, point["budget_bytes"], disk)
+            rates = [turn["both_ways_bps"] for label, turns in self.result["contenders"].items() for turn in turns
+                     if label == f"ebb run, 1/{share}" and turn.get("both_ways_bps")]
+            if rates:
+                point["both_ways_bps"] = statistics.median(rates)
+                point["bound_then"] = possible.bound(shortened, point["budget_bytes"],
+                                                     disk | {"total_bps": point["both_ways_bps"]})
 
     def contenders(self, folder):
         """In the order of their turns."""
@@ -201,6 +218,8 @@ class Sitting:
         pages = each.label.startswith("stock on ")
         record = {}
         try:
+            if self.scratch and each.share and each.label.startswith("ebb run"):
+                record["both_ways_bps"] = self.scratch.both_ways()
             with contextlib.ExitStack() as stack:
                 cgroup = None
                 if limit and not getattr(each.run, "without_cgroup", False):

@@ -4,12 +4,15 @@ pages that are registered: without either it reads at half the speed.
 
 import json
 import os
+import pathlib
 import shutil
 import subprocess
+import tempfile
 
 from children import ChildError
 
 LIMIT_S = 600
+SCRATCH_BYTES = 2**31
 
 
 def find():
@@ -32,3 +35,23 @@ def bandwidth(file, jobs, size):
         raise ChildError(f"fio ended with code {done.returncode}: {(done.stderr or done.stdout).strip()}")
     ran = [job[job["jobname"]] for job in json.loads(done.stdout[done.stdout.index("{"):])["jobs"]]
     return sum(job["io_bytes"] for job in ran) / (max(job["runtime"] for job in ran) / 1e3)
+
+
+class Scratch:
+    """A file of its own in a folder, written once: what the disk gives just now."""
+
+    def __init__(self, folder):
+        find()
+        self._folder = tempfile.TemporaryDirectory(prefix="ebb-fio-", dir=folder)
+        self._file = pathlib.Path(self._folder.name, "file")
+        bandwidth(self._file, ["write"], SCRATCH_BYTES)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._folder.cleanup()
+
+    def both_ways(self):
+        """Bytes a second, of reads and writes beside each other together."""
+        return bandwidth(self._file, ["read", "write"], SCRATCH_BYTES)

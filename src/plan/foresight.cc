@@ -341,6 +341,7 @@ void Foresight::restart_scan() {
   launches_since_restart_ = 0;
   scan_ = cursor();
   scan_use_ = 0;
+  scan_demanded_ = scan_full_ = false;
   demanded_blocks_.clear();
   present_bytes_ = 0;
   demand_bytes_ = 0;
@@ -381,6 +382,7 @@ void Foresight::release(std::uint32_t reference) {
 Policy::Ahead Foresight::unplanned(const PageTable& table) {
   // A use that allocations have passed is none to keep(): what is fetched for it would be sent away, without end.
   if (scan_ < cursor()) restart_scan();
+  if (scan_full_) return {};
   const std::uint64_t size = plan().size();
   for (std::uint32_t events = 0; events < kScanEventsMax && scan_ < cursor() + size; ++events, ++scan_) {
     const bool next_iteration = scan_ >= size;
@@ -390,14 +392,17 @@ Policy::Ahead Foresight::unplanned(const PageTable& table) {
       continue;
     }
     if (event.kind == Recording::Kind::kAllocation) {
-      if (!demand(event.reference, plan().reference(event.reference).bytes)) return {};
+      scan_full_ = !demand(event.reference, plan().reference(event.reference).bytes);
+      if (scan_full_) return {};
       continue;
     }
     const auto uses = plan().uses(event);
-    for (; scan_use_ < uses.size(); ++scan_use_) {
+    for (; scan_use_ < uses.size(); ++scan_use_, scan_demanded_ = false) {
       const Recording::Use& use = uses[scan_use_];
       const BlockRange blocks = blocks_of(use, next_iteration);
-      if (!demand(use.reference, blocks)) return {};
+      scan_full_ = !scan_demanded_ && !demand(use.reference, blocks);
+      if (scan_full_) return {};
+      scan_demanded_ = true;
       for (BlockIndex i = blocks.first; blocks.count > 0 && i != blocks.end(); i = i.next()) {
         const std::uint64_t when = base() + scan_;
         expect(i, when);

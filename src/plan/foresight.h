@@ -112,6 +112,8 @@ class Foresight final : public Follower {
   std::uint64_t demand_bytes_max() const { return block_bytes() * frames() / 4 * 3; }
   std::uint64_t scan_ = 0;
   std::uint32_t scan_use_ = 0;
+  bool scan_demanded_ = false;  // what that use takes is in the demand
+  bool scan_full_ = false;      // what comes next does not fit with the rest
   std::uint64_t present_bytes_ = 0;
   std::uint64_t demand_bytes_ = 0;
   std::vector<std::uint64_t> demanded_;  // by reference of the plan: its part of demand_bytes_

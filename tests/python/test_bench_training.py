@@ -53,6 +53,14 @@ def test_a_weaker_bound_is_marked_and_varying_iterations_have_none():
     assert "2.00 s (1.00-3.00); x 0.55; 25% *" in rows[1]
 
 
+def test_a_row_says_what_the_disk_gave_just_then_where_that_is_known():
+    found = result()
+    assert {row[0]: row[4:6] for row in reports.training.table(found)}["ebb run, 1/3"] == ["-", "-"]
+    found["shares"]["3"] |= {"both_ways_bps": 2.5e9, "bound_then": {"seconds": 1.0, "kind": "bounded"}}
+    assert {row[0]: row[4:6] for row in reports.training.table(found)}["ebb run, 1/3"] == ["2.5", "50%"]
+    assert "by fio just before each turn" in reports.training.document({"rounds": 2, "training": [found]})[0]
+
+
 def test_of_iterations_that_differ_the_mean_of_the_same_ones_counts():
     assert contenders.seconds_of(turn([1.0, 1.0, 4.0]), {"warm_up": 2, "varies": False}) == 1.0
     assert contenders.seconds_of(turn([1.0, 1.0, 4.0]), {"warm_up": 2, "varies": True}) == 2.0

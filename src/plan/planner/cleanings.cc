@@ -89,8 +89,9 @@ class Cleaner {
     const std::uint64_t next = from.event + gap;
     const double latest_ns = start_ns_[next] - kMarginBlocks * block_ns_[index_below(leaving.tier)];
     Cleaning cleaning;
-    cleaning.until = next;
-    while (cleaning.until > from.event && start_ns_[cleaning.until] > latest_ns) --cleaning.until;
+    const auto times = start_ns_.subspan(from.event, gap + 1);
+    const auto later = std::upper_bound(times.begin(), times.end(), latest_ns);
+    cleaning.until = from.event + static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(later - times.begin(), 1) - 1);
     if (cleaning.until <= from.event) return;
     cleaning.use = touch.use;
     cleaning.first_block = pieces_.offset(from.event, touch) + pieces_[touch.piece].blocks.count - leaving.blocks;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/tier.h"
-#include "plan/planner/absence.h"
-#include "plan/planner/pieces.h"
+#include "plan/drafting/absence.h"
+#include "plan/drafting/pieces.h"
 #include "plan/policy.h"
 #include "plan/recording.h"
 

@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "plan/planner/absence.h"
+#include "plan/drafting/absence.h"
+#include "plan/drafting/plan_limits.h"
 #include "plan/planner/cleanings.h"
-#include "plan/planner/plan_limits.h"
 
 namespace ebb {
 

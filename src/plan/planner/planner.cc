@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "plan/planner/draft.h"
+#include "plan/drafting/draft.h"
 #include "plan/planner/forecast.h"
 
 namespace ebb {

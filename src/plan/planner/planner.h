@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/planner/absence.h"
+#include "plan/drafting/absence.h"
+#include "plan/drafting/plan_limits.h"
+#include "plan/drafting/taste.h"
 #include "plan/planner/cleanings.h"
-#include "plan/planner/plan_limits.h"
-#include "plan/planner/taste.h"
 #include "plan/recording.h"
 
 namespace ebb {

@@ -1,8 +1,7 @@
-// See draft.h.
-#include "plan/planner/draft.h"
+// See draft.h. Here: which pieces are absent, and how much of each.
+#include "plan/drafting/draft.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace ebb {
@@ -118,25 +117,6 @@ void Drafter::draft_rounds() {
     choose_tiers();
     schedule();
     if (taste_.paced) pace();
-  }
-}
-
-// Where a lane has more to bring than the launches leave it time for, they wait, each in proportion to what it needs.
-void Drafter::pace() {
-  std::array<std::vector<double>, kTiersBelow> needs;  // by tier and event
-  std::array<double, kTiersBelow> all{};
-  for (auto& need : needs) need.assign(size_, 0);
-  for (const PieceAbsence& absence : absences_) {
-    if (!absence.needed) continue;
-    const double ns = absence.blocks * block_ns(absence.tier);
-    needs[index_below(absence.tier)][absence.before % size_] += ns;
-    all[index_below(absence.tier)] += ns;
-  }
-  const auto slowest = static_cast<std::size_t>(std::max_element(all.begin(), all.end()) - all.begin());
-  const double waits = std::max(all[slowest] - computed_ns_[size_], 0.0);
-  for (std::size_t i = 0; i + 1 < start_ns_.size(); ++i) {
-    const double wait = waits > 0 ? waits * needs[slowest][i % size_] / all[slowest] : 0;
-    start_ns_[i + 1] = start_ns_[i] + (computed_ns_[i + 1] - computed_ns_[i]) + wait;
   }
 }
 
@@ -298,104 +278,6 @@ void Drafter::finish() {
     absence.after = position;
     absence.blocks = std::min(absence.blocks, blocks_of(pieces_.touch(absence.touch).piece));
     absence.return_from = absence.before;
-  }
-}
-
-// Host memory first. What it cannot hold goes to flash, which is slow: so that its lane is busy from the beginning,
-// those absences are taken, in the order in which they begin, for which the lane is free soon enough.
-void Drafter::choose_tiers() {
-  std::vector<std::uint64_t> held(size_, 0);
-  for (PieceAbsence& absence : absences_) {
-    absence.tier = limits_.host_blocks > 0 ? Tier::kHost : Tier::kFlash;
-    if (absence.tier == Tier::kHost) for_events_of(absence, [&](Position i) { held[i] += absence.blocks; });
-  }
-  if (limits_.host_blocks == 0 || limits_.flash_in_ns <= 0) return;
-  for (double patience_ns = taste_.patience_blocks * limits_.flash_in_ns;; patience_ns *= 2) {
-    const Position peak = static_cast<Position>(std::max_element(held.begin(), held.end()) - held.begin());
-    if (held[peak] <= limits_.host_blocks) return;
-    double lane_ns = 0;  // when the lane is through with what it has
-    for (PieceAbsence& absence : absences_) {
-      const double begin_ns = start_ns_[absence.after + std::size_t{1}];
-      const double through_ns = std::max(lane_ns, begin_ns) + absence.blocks * limits_.flash_in_ns;
-      if (absence.tier == Tier::kHost) {
-        const bool covers = absence.before > peak + (absence.after < peak ? 0 : std::uint64_t{size_});
-        if (held[peak] <= limits_.host_blocks || !covers || lane_ns > begin_ns + patience_ns) continue;
-        absence.tier = Tier::kFlash;
-        for_events_of(absence, [&](Position i) { held[i] -= absence.blocks; });
-      }
-      lane_ns = through_ns;
-    }
-  }
-}
-
-// Blocks present at every event if every absence lasts from its use to the next.
-std::vector<std::uint64_t> Drafter::present_blocks() const {
-  std::vector<std::uint64_t> present = live_blocks_;
-  for (const PieceAbsence& absence : absences_) {
-    for_events_of(absence, [&](Position i) { present[i] -= std::min<std::uint64_t>(present[i], absence.blocks); });
-  }
-  return present;
-}
-
-// For the next round: when each fetch should begin.
-void Drafter::claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns) {
-  for (auto& touches : early_) touches.clear();
-  for (const std::uint32_t index : order) {
-    const PieceAbsence& absence = absences_[index];
-    const double begin_ns = start_ns_[absence.before] - taste_.lead_share * lead_ns[index];
-    const auto first = start_ns_.begin() + absence.after + 1;
-    const auto last = start_ns_.begin() + static_cast<std::ptrdiff_t>(absence.before);
-    const auto later = std::upper_bound(first, last, begin_ns);
-    const auto from = static_cast<std::uint64_t>((later == first ? first : later - 1) - start_ns_.begin());
-    early_[from < size_ ? from : from - size_].push_back(absence.touch);
-  }
-}
-
-// When each fetch begins: backward from the deadlines, every lane one after the other; then earlier, in the order of
-// the deadlines, as far as there is room. Times are those of an iteration without waits; the iteration repeats.
-void Drafter::schedule() {
-  const double total_ns = start_ns_[size_];
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < absences_.size(); ++i) {
-    if (absences_[i].needed) order.push_back(i);
-  }
-  const auto due = [&](std::uint32_t i) { return absences_[i].before % size_; };
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return due(a) > due(b); });
-  std::vector<double> lead_ns(absences_.size(), 0);
-  for (const Tier tier : {Tier::kHost, Tier::kFlash}) {
-    double free_ns = 2 * total_ns;  // when the lane must have begun what comes after, in the time of the first turn
-    for (const int turn : {0, 1}) {
-      for (const std::uint32_t index : order) {
-        const PieceAbsence& absence = absences_[index];
-        if (absence.tier != tier) continue;
-        const double end_ns = start_ns_[due(index)] + total_ns * (1 - turn);
-        free_ns = std::min(free_ns, end_ns) - absence.blocks * block_ns(tier);
-        lead_ns[index] = end_ns - free_ns;
-      }
-    }
-  }
-  claim_early(order, lead_ns);
-  std::vector<std::uint64_t> present = present_blocks();
-  const auto advance = [&](PieceAbsence& absence, double lead) {
-    while (absence.return_from > absence.after + std::uint64_t{1}) {
-      const std::uint64_t earlier = absence.return_from - 1;
-      if (start_ns_[absence.before] - start_ns_[absence.return_from] >= lead) return;
-      std::uint64_t& there = present[earlier < size_ ? earlier : earlier - size_];
-      if (there + absence.blocks > limits_.frames) return;
-      there += absence.blocks;
-      absence.return_from = earlier;
-    }
-  };
-  std::reverse(order.begin(), order.end());
-  for (const std::uint32_t index : order) {
-    PieceAbsence& absence = absences_[index];
-    advance(absence, lead_ns[index]);
-  }
-  // What comes over the slow lane has the first choice of the room that is left.
-  for (const Tier tier : {Tier::kFlash, Tier::kHost}) {
-    for (const std::uint32_t index : order) {
-      if (absences_[index].tier == tier) advance(absences_[index], total_ns);
-    }
   }
 }
 

@@ -15,10 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "plan/planner/absence.h"
-#include "plan/planner/pieces.h"
-#include "plan/planner/plan_limits.h"
-#include "plan/planner/taste.h"
+#include "plan/drafting/absence.h"
+#include "plan/drafting/event_blocks.h"
+#include "plan/drafting/pieces.h"
+#include "plan/drafting/plan_limits.h"
+#include "plan/drafting/taste.h"
 #include "plan/recording.h"
 
 namespace ebb {
@@ -74,18 +75,14 @@ class Drafter {
   void unqueue(std::uint32_t piece) { idle_.erase({items_[piece].rank, piece}); }
   bool dies_late(const Item& item) const;
   void finish();
-  std::vector<std::uint64_t> present_blocks() const;
+  std::vector<std::int64_t> absent_blocks() const;
+  EventBlocks present_blocks() const;
   void choose_tiers();
   void schedule();
   void pace();
   void claim_early(const std::vector<std::uint32_t>& order, const std::vector<double>& lead_ns);
+  void return_earlier(PieceAbsence& absence, double lead_ns, EventBlocks& present) const;
   std::uint32_t blocks_of(std::uint32_t piece) const { return pieces_[piece].blocks.count; }
-  template <typename F>
-  void for_events_of(const PieceAbsence& absence, F&& visit) const {
-    for (std::uint64_t i = absence.after + std::uint64_t{1}; i < absence.before; ++i) {
-      visit(static_cast<Position>(i < size_ ? i : i - size_));
-    }
-  }
 
   const PlanLimits limits_;
   const Position size_;

@@ -1,5 +1,5 @@
 // See pieces.h.
-#include "plan/planner/pieces.h"
+#include "plan/drafting/pieces.h"
 
 #include <algorithm>
 
