@@ -163,7 +163,7 @@ bool RemapMemory::map_frame_of(BlockIndex block, FrameIndex frame) {
                                  memory_fd_.get(), offset);
   if (mapped != address(block)) return false;
   if (own::madvise(mapped, block_bytes_, MADV_DONTFORK) == 0) return true;
-  static_cast<void>(map_nothing(block));  // a child would work on our frames
+  EBB_CHECK(map_nothing(block));  // a child would work on our frames, or this block on those of another
   return false;
 }
 

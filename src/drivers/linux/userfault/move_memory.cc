@@ -67,20 +67,27 @@ void MoveMemory::attach(FrameIndex frame, BlockIndex block) {
   if (AdoptedMemory* const adopted = adopter_of(block)) return adopted->attach(home_address(frame), block);
   clear_failure(block);
   marks_[block.value()] = Mark::kAttached;
-  if (moves_.bring(address(block), home_address(frame), block_bytes_) == Status::kOk) return;
-  // What of it has no page is poisoned, so that nobody takes it for discarded.
+  if (moves_.bring(address(block), home_address(frame), block_bytes_) != Status::kOk) lose_missing(block);
+}
+
+// What of a block has no page is poisoned, so that nobody takes it for discarded.
+void MoveMemory::lose_missing(BlockIndex block) {
   write_all(
       STDERR_FILENO,
       "ebb: the system has had no memory for a page for many seconds: what was in it is lost, and a touch of it fails "
       "with SIGBUS\n");
-  static_cast<void>(userfault_.poison_all(address(block), block_bytes_));
+  if (moves_.poison_missing(address(block), block_bytes_)) return;
+  // Without memory for a mark either, all of it: no way is left for wrong bytes.
+  EBB_CHECK(own::mprotect(address(block), block_bytes_, PROT_NONE) == 0);
+  marks_[block.value()] = Mark::kBarred;
 }
 
 Status MoveMemory::detach(BlockIndex block, FrameIndex frame) {
   if (AdoptedMemory* const adopted = adopter_of(block)) return adopted->detach(block, home_address(frame));
-  if (const Status status = moves_.take(home_address(frame), address(block), block_bytes_); status != Status::kOk) {
-    return status;
-  }
+  if (marks_[block.value()] == Mark::kBarred) return Status::kBusy;  // it lacks pages
+  const Status status = moves_.take(home_address(frame), address(block), block_bytes_);
+  if (status == Status::kNoMemory) lose_missing(block);
+  if (status != Status::kOk) return Status::kBusy;
   marks_[block.value()] = Mark::kAbsent;
   return Status::kOk;
 }

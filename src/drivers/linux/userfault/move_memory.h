@@ -54,6 +54,7 @@ class MoveMemory final : public SpaceMemory {
   enum class Mark : std::uint8_t { kAbsent, kAttached, kPoisoned, kBarred };
 
   MoveMemory() = default;
+  void lose_missing(BlockIndex block);
   Status watch_child();
   template <typename F>
   bool for_each_absent_span(F&& use) const;

@@ -60,8 +60,7 @@ Status PageMoves::take(std::byte* home, std::byte* block, std::size_t bytes) con
     if (moved.error == EEXIST) drop(home + at, bytes - at);
     const bool passing = moved.error == EAGAIN || moved.error == EEXIST || moved.bytes > 0;
     if (passing && patience.wait()) continue;
-    if (at > 0) static_cast<void>(bring(block, home, at));
-    return Status::kBusy;
+    return at == 0 || bring(block, home, at) == Status::kOk ? Status::kBusy : Status::kNoMemory;
   }
   fill(home, bytes);
   return Status::kOk;
@@ -111,6 +110,22 @@ void PageMoves::fill(std::byte* block, std::size_t bytes) const {
     if (!passing || !patience.wait()) run += kPageBytes;  // somebody else's by now
   }
   userfault_->wake(block, bytes);
+}
+
+bool PageMoves::poison_missing(std::byte* block, std::size_t bytes) const {
+  Patience patience(kMemoryTries);
+  for (std::size_t at = 0, run = 0; at < bytes; at += run) {
+    if (map_.present_run(address_of(block) + at, bytes - at, run)) continue;
+    run = std::min(run, end_of_mapping(block + at, bytes - at));
+    const auto poisoned = userfault_->poison(block + at, run);
+    if (poisoned.error == 0) continue;
+    run = poisoned.bytes;
+    if (run > 0 || (poisoned.error == EAGAIN && patience.wait())) continue;
+    if (poisoned.error != EEXIST && poisoned.error != ENOENT) return false;
+    run = kPageBytes;  // there by now, or of a mapping that is not ours any more
+  }
+  userfault_->wake(block, bytes);
+  return true;
 }
 
 }  // namespace ebb

@@ -28,6 +28,7 @@ class PageMoves {
 
   // Takes a block's pages to an empty home. Pages that the program has discarded are zeros there. kBusy: the kernel
   // does not move some, because they are locked, protected, pinned or shared with a child; all are where they were.
+  // kNoMemory: so it is, and of those that had left already some could not be brought back (bring()).
   Status take(std::byte* home, std::byte* block, std::size_t bytes) const;
   // Brings a home under an absent block, and wakes who waits for it. Where the mapping does not let pages in by moving,
   // they are copied; where there is none of ours any more, they are given up, as the program has given up what it
@@ -35,6 +36,9 @@ class PageMoves {
   Status bring(std::byte* block, std::byte* home, std::size_t bytes) const;
   // Makes what is missing of a resident block zeros: the program has discarded it. Wakes who waits for it.
   void fill(std::byte* block, std::size_t bytes) const;
+  // Marks what is missing of a block as lost: a touch is SIGBUS, and the block does not leave. False: the kernel
+  // refuses.
+  bool poison_missing(std::byte* block, std::size_t bytes) const;
   // Drops the pages of a range, and marks of poison.
   static void drop(std::byte* address, std::size_t bytes);
 
