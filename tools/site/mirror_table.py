@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the table of docs/mirror.md from a run of the mirror's tests.
 
-    tools/mirror_table.py --build build/release            runs mirror_test and rewrites the table
-    tools/mirror_table.py --build build/release --check    only says whether a row of the table fails now
+    tools/site/mirror_table.py --build build/release            runs mirror_test and rewrites the table
+    tools/site/mirror_table.py --build build/release --check    only says whether a row of the table fails now
 
 One line for each row of the HMM self-tests of Linux, one column for each kind of device and rung of userfaultfd.
 """
@@ -16,9 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ("PrivateFull", "PrivateUserMode", "CoherentFull", "CoherentUserMode")
-BEGIN, END = "<!-- table: tools/mirror_table.py -->", "<!-- end of table -->"
+BEGIN, END = "<!-- table: tools/site/mirror_table.py -->", "<!-- end of table -->"
 TEST_LIMIT_S = 600
 
 
