@@ -52,6 +52,7 @@ TABLES = {
     "mutations": ("reliability", "reliability", "document_mutations"),
     "faults": ("faults", "reliability", "document_faults"),
     "soak": ("soak", "reliability", "document_soak"),
+    "error-branches": ("coverage", "reliability", "document_coverage"),
     "g10": ("g10", "g10", "document"),
     "g10-distribution": ("g10", "g10", "document_distribution"),
     "g10-batches": ("g10", "g10", "document_batches"),

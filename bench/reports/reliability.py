@@ -1,6 +1,6 @@
 """Tables of bench/simulated/reliability.py: what became of each kind of fault, and which mutations were found; and of
-bench/reliability/real.py: each fault on the real kernel and disk, how often there was one, and what came of it; and of
-bench/reliability/soak.py.
+bench/reliability/real.py: each fault on the real kernel and disk, how often there was one, and what came of it; of
+bench/reliability/soak.py; and of tools/coverage: which error branches no test reaches.
 """
 
 MIB = 2**20
@@ -116,3 +116,19 @@ def document_soak(results):
     heading = (f"{rounds} rounds in {results['managed']['seconds'] / 60:.0f} minutes under `ebb run`; "
                + ("; ".join(results["problems"]) or "every bit is stock's, and nothing grew"))
     return heading, table_of_soak(results)
+
+
+def table_of_coverage(results):
+    rows = [["file", "function", "error branches", "not reached", "why"]]
+    for each in results["functions"]:
+        rows.append([each["file"].removeprefix("src/"), f"`{each['function']}`" if each["function"] else "-",
+                     str(each["branches"]), str(each["not_reached"]), each["why"]])
+    return rows
+
+
+def document_coverage(results):
+    missing = sum(each["not_reached"] for each in results["functions"])
+    reasons = sum(each["not_reached"] for each in results["functions"] if each["why"])
+    heading = (f"{results['branches'] - missing:,} of {results['branches']:,} error branches are reached by a C++ "
+               f"test; {reasons} of the {missing} others stand in functions of which the last column says why not")
+    return heading, table_of_coverage(results)

@@ -11,6 +11,9 @@
 #include <array>
 #include <cstddef>
 
+// There where coverage is counted (tools/coverage), which _exit() would forget.
+extern "C" __attribute__((weak)) void __gcov_dump();
+
 namespace ebb {
 
 constexpr int kSkip = 77;
@@ -29,7 +32,9 @@ int in_a_child(unsigned seconds_max, Run run, Meanwhile meanwhile) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(seconds_max);
-    ::_exit(run());
+    const int code = run();
+    if (__gcov_dump != nullptr) __gcov_dump();
+    ::_exit(code);
   }
   if (child < 0) return kSkip;
   meanwhile();
