@@ -48,7 +48,9 @@ void AdoptedMemory::touched(std::uintptr_t address) {
   const std::uintptr_t page = address / kPageBytes * kPageBytes;
   const BlockIndex block = blocks_.at(page);
   if (!block.valid()) {
-    // Mapped by what an owner did to adopted memory, and nobody's: new memory, or what cannot be had.
+    // Mapped by what an owner did to adopted memory, and nobody's: new memory, or what cannot be had. Or the gate, when
+    // somebody populates all memory of the process.
+    if (gate_.overlaps(page, page + kPageBytes)) gate_.note_touched();
     const bool stray = is_stray(page);
     if (stray) own::mprotect(pointer(page), kPageBytes, PROT_NONE);
     if (stray || userfault_.zero(pointer(page), kPageBytes).error != 0) {

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "drivers/linux/calls/own_mapping.h"
 #include "drivers/linux/system/machine_memory.h"
+#include "drivers/linux/userfault/page_moves.h"
 
 namespace ebb {
 namespace {
@@ -324,16 +325,29 @@ Status AdoptedMemory::pull(Lock& lock, BlockIndex index, std::byte* home) {
   return Status::kOk;
 }
 
-// From the gate into a frame; nobody else has either.
+// From the gate into a frame. What is there already are zeros: who populates all memory of the process (mlockall) fills
+// homes, too. Pages go in order, so what is still in the gate tells how many have gone.
 void AdoptedMemory::take_home(std::byte* home, std::size_t bytes) {
   Patience patience(kTriesMax);
+  bool left = false;
   for (std::size_t at = 0; at < bytes;) {
-    const auto moved = move_to_empty(home_, map_, home + at, gate_.data() + at, bytes - at);
+    const auto moved = home_.move(home + at, gate_.data() + at, bytes - at);
+    if (moved.error == 0) break;
     at += moved.bytes;
-    if (moved.error == 0) return;
-    EBB_CHECK(moved.error == EAGAIN || moved.error == EBUSY || moved.error == EEXIST);
+    std::size_t run = 0;
+    while (at < bytes && !map_.present_run(reinterpret_cast<std::uintptr_t>(gate_.data()) + at, bytes - at, run))
+      at += run;
+    if (at == bytes) break;
+    if (moved.error == EEXIST) PageMoves::drop(home + at, bytes - at);
+    if (moved.error != EAGAIN && moved.error != EBUSY && moved.error != EEXIST) {
+      left = true;  // nothing moves where one side is locked
+      const auto copied = home_.copy(home + at, gate_.data() + at, run);
+      at += copied.bytes;
+      if (copied.error == EEXIST) PageMoves::drop(home + at, bytes - at);
+    }
     EBB_CHECK(patience.wait());
   }
+  if (left) gate_.clear();
 }
 
 // Somebody touches a page of a block that is here: the page is missing because its owner has discarded it.

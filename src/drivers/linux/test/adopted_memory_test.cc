@@ -3,6 +3,7 @@
 #include "drivers/linux/adopt/adopted_memory.h"
 
 #include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -185,6 +186,83 @@ TEST(AdoptedMemoryTest, AChildLeavesAloneWhatHasTakenThePlaceOfABlock) {
   ::munmap(target, kBlock);
   ended = true;
   fault_thread.join();
+}
+
+// One block of small pages, of which each holds its number, and a frame for it.
+struct OneBlock {
+  static constexpr std::size_t kBytes = 256 * 1024;
+
+  bool make() {
+    if (Userfault::open(home) != Status::kOk || !home.can_move()) return false;
+    if (AdoptedMemory::make(kBytes, home, adopted) != Status::kOk || home.watch(frame, kBytes) != 0) return false;
+    for (std::size_t i = 0; i < kBytes / kPage; ++i) word(memory, i) = i + 1;
+    adopted->add({kIndex, 1}, memory);
+    return adopted->join(kIndex) == Status::kOk;
+  }
+  bool is_in(std::byte* place) const {
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < kBytes / kPage; ++i) right += word(place, i) == i + 1 ? 1 : 0;
+    return right == kBytes / kPage;
+  }
+  // Away, and here again.
+  int to_and_fro() {
+    if (adopted->detach(kIndex, frame) != Status::kOk) return 10;
+    if (!is_in(frame)) return 11;
+    adopted->attach(frame, kIndex);
+    return is_in(memory) ? 0 : 12;
+  }
+
+  std::byte* const frame = map_block();
+  std::byte* const memory = map_block();
+  Userfault home;
+  std::unique_ptr<AdoptedMemory> adopted;
+};
+
+// Touches of homes and of what no block owns are answered with zeros, which must not be taken for what is to come
+// there.
+TEST(AdoptedMemoryTest, WhatIsAwayKeepsItsContentWhenAllMemoryOfTheProcessIsPopulated) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "terabytes of shadow would be populated";
+#endif
+  expect_end(in_a_child(60, [] {
+    OneBlock block;
+    if (!block.make()) return kSkip;
+    std::atomic<bool> ended{false};
+    std::thread fault_thread([&] {
+      uffd_msg message;
+      while (!ended) {
+        block.adopted->apply_changes();
+        if (!block.home.read(message) || message.event != UFFD_EVENT_PAGEFAULT) continue;
+        auto* const page = reinterpret_cast<std::byte*>(message.arg.pagefault.address / kPage * kPage);
+        static_cast<void>(block.home.zero_all(page, kPage));
+      }
+    });
+    const bool locked = ::mlockall(MCL_CURRENT) == 0;
+    ::munlockall();
+    ended = true;
+    fault_thread.join();
+    if (!locked) return kSkip;
+    const int first = block.to_and_fro();
+    return first != 0 ? first : block.to_and_fro();
+  }));
+}
+
+TEST(AdoptedMemoryTest, ABlockComesToAFrameThatWasPopulated) {
+  expect_end(in_a_child(60, [] {
+    OneBlock block;
+    if (!block.make()) return kSkip;
+    if (block.home.zero_all(block.frame, OneBlock::kBytes / 2) != Status::kOk) return 1;
+    return block.to_and_fro();
+  }));
+}
+
+TEST(AdoptedMemoryTest, ABlockComesToAFrameThatIsLocked) {
+  expect_end(in_a_child(60, [] {
+    OneBlock block;
+    if (!block.make()) return kSkip;
+    if (::mlock2(block.frame, OneBlock::kBytes, MLOCK_ONFAULT) != 0) return kSkip;
+    return block.to_and_fro();
+  }));
 }
 
 }  // namespace

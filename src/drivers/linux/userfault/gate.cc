@@ -50,7 +50,7 @@ Userfault::Moved Gate::pull(const ProcessMap& map, const void* from, std::size_t
   EBB_CHECK_LE(bytes, base_.bytes());
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   const bool whole = bytes == kHugePageBytes && begin % kHugePageBytes == 0 && is_huge(map, begin);
-  if (whole && had_small_pages_) clear();
+  if (touched_ || (whole && had_small_pages_)) clear();
   const auto moved = move_to_empty(*faults_, map, data(), from, bytes);
   if (!whole || !holds_huge(map)) had_small_pages_ = true;
   return moved;
@@ -61,6 +61,7 @@ bool Gate::holds_huge(const ProcessMap& map) const { return is_huge(map, reinter
 // Unregistered, because who drops pages of a watched range waits for its event to be read, which needs the lock.
 void Gate::clear() {
   faults_->unwatch(data(), base_.bytes());
+  touched_ = false;
   if (base_.renew(data(), base_.bytes(), PROT_READ | PROT_WRITE) == Status::kOk) {
     had_small_pages_ = false;
   } else {

@@ -5,7 +5,8 @@
 // The kernel refuses to move pages to it (EAGAIN) while an event of that descriptor is unread, and no change begins
 // during a move: what came was taken from mappings that the owner knows. A move straight into memory whose descriptor
 // tells no events would be let through between a munmap and its event, which then would drop pages of the mapping after
-// it. Invariant: empty when nobody holds the lock.
+// it. Invariant: empty when nobody holds the lock, but for
+// pages of zeros after note_touched().
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,8 @@ class Gate {
   bool settled() const { return faults_->quiet(); }
   // Whether what is here is one huge page.
   bool holds_huge(const ProcessMap& map) const;
+  // Somebody has been given a page of zeros here, which nobody but us touches: who populates all memory of the process.
+  void note_touched() { touched_ = true; }
   // Drops what is here, and the page tables of small pages. Raises no event.
   void clear();
 
@@ -49,6 +52,7 @@ class Gate {
   Reservation base_;
   const Userfault* faults_ = nullptr;
   bool had_small_pages_ = false;  // since it was mapped
+  bool touched_ = false;          // likewise: it may not be empty
 };
 
 }  // namespace ebb
