@@ -204,7 +204,7 @@ void AdoptedMemory::attach(std::byte* home, BlockIndex index) {
   AdoptedBlock& block = *blocks_.find(index);
   if (!block.joined || is_gone(block)) return;
   if (block.failed) {
-    own::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
+    protect(index, PROT_READ | PROT_WRITE);
     block.failed = false;
   }
   push(lock, index, home, block_bytes_);
@@ -378,12 +378,24 @@ void AdoptedMemory::note_served(const AdoptedBlock& block) {
   fault_count_ = kept;
 }
 
+// Of what is there of a block: at what its owner has unmapped the kernel would stop.
+void AdoptedMemory::protect(BlockIndex index, int protection) {
+  for (std::size_t at = 0, end = 0; at < block_bytes_; at = end) {
+    bool there = false;
+    end = run(index, at, block_bytes_, there);
+    std::byte* const data = pointer(blocks_.find(index)->address + at);
+    if (!there || own::mprotect(data, end - at, protection) == 0 || protection != PROT_NONE) continue;
+    // As many mappings as there can be. A touch of what is neither closed nor marked would be repeated without end.
+    static_cast<void>(touched_->poison_all(data, end - at));
+  }
+}
+
 // Without access, because a mark of poison could be taken away again only by a call that waits for its own event.
 void AdoptedMemory::fail(BlockIndex index) {
   Lock lock(mutex_);
   AdoptedBlock& block = *blocks_.find(index);
   if (!block.joined || is_gone(block)) return;
-  own::mprotect(pointer(block.address), block_bytes_, PROT_NONE);
+  protect(index, PROT_NONE);
   block.failed = true;
   note_served(block);
   touched_->wake(pointer(block.address), block_bytes_);
@@ -393,7 +405,7 @@ void AdoptedMemory::forget_failure(BlockIndex index) {
   Lock lock(mutex_);
   AdoptedBlock& block = *blocks_.find(index);
   if (!block.joined || !block.failed || is_gone(block)) return;
-  own::mprotect(pointer(block.address), block_bytes_, PROT_READ | PROT_WRITE);
+  protect(index, PROT_READ | PROT_WRITE);
   block.failed = false;
 }
 

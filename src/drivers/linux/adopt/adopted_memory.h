@@ -87,6 +87,7 @@ class AdoptedMemory final : public Adoption {
   void take_home(std::byte* home, std::size_t bytes);
   void clear_empty_pages(BlockIndex index, const std::byte* from, std::size_t begin, std::size_t end);
   void make_whole(std::byte* home);
+  void protect(BlockIndex index, int protection);
   bool try_moving(Lock& lock, BlockIndex index);
   void give_way(Lock& lock, Patience& patience);
   void note_served(const AdoptedBlock& block);

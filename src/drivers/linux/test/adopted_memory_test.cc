@@ -247,6 +247,35 @@ TEST(AdoptedMemoryTest, WhatIsAwayKeepsItsContentWhenAllMemoryOfTheProcessIsPopu
   }));
 }
 
+// Of a block that is lost, what stands behind a hole of its owner's fails as well, and comes back as well.
+TEST(AdoptedMemoryTest, ALostBlockFailsOnBothSidesOfAHole) {
+  expect_end(in_a_child(20, [] {
+    OneBlock block;
+    if (!block.make()) return kSkip;
+    if (block.adopted->detach(kIndex, block.frame) != Status::kOk) return 1;
+    std::atomic<bool> ended{false};
+    std::thread fault_thread([&] {
+      while (!ended) block.adopted->apply_changes();
+    });
+    ::munmap(block.memory + 8 * kPage, kPage);
+    ended = true;
+    fault_thread.join();
+    block.adopted->fail(kIndex);
+    struct sigaction action {};
+    action.sa_handler = [](int) { siglongjmp(g_refused, 1); };
+    ::sigaction(SIGSEGV, &action, nullptr);
+    std::uint64_t value = 0;
+    for (const std::size_t page : {std::size_t{7}, std::size_t{9}}) {
+      if (read_word(word(block.memory, page), value)) return 2;
+    }
+    block.adopted->attach(block.frame, kIndex);
+    for (const std::size_t page : {std::size_t{7}, std::size_t{9}}) {
+      if (!read_word(word(block.memory, page), value) || value != page + 1) return 3;
+    }
+    return 0;
+  }));
+}
+
 TEST(AdoptedMemoryTest, ABlockComesToAFrameThatWasPopulated) {
   expect_end(in_a_child(60, [] {
     OneBlock block;
