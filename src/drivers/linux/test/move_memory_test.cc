@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -94,6 +95,26 @@ TEST(MoveMemoryTest, ATouchLeavesHugePagesWhole) {
     EXPECT_EQ(memory->detach(touched[0], FrameIndex(0)), Status::kOk);
     EXPECT_TRUE(huge(home)) << (write ? "written" : "read");
   }
+}
+
+// Of a block that is lost, what stands behind a hole that the program has made fails as well: nobody waits for it.
+TEST(MoveMemoryTest, ALostBlockFailsOnBothSidesOfAHole) {
+  expect_end(in_a_child(20, [] {
+    std::unique_ptr<MoveMemory> memory;
+    std::array<int, 2> ends;
+    if (MoveMemory::make(kBytes, 4, 2, memory) != Status::kOk || ::pipe(ends.data()) != 0) return kSkip;
+    std::byte* const block = memory->base() + kBytes;
+    if (::munmap(block + kBytes / 2, kPageBytes) != 0) return 1;
+    memory->fail(BlockIndex(1));
+    for (const std::size_t at : {std::size_t{0}, kBytes - 1}) {
+      if (::write(ends[1], block + at, 1) != -1 || errno != EFAULT) return 2;
+    }
+    memory->forget_failure(BlockIndex(1));
+    if (memory->create(FrameIndex(0)) != Status::kOk) return 3;
+    memory->home(FrameIndex(0))[kBytes - 1] = std::byte{7};
+    memory->attach(FrameIndex(0), BlockIndex(1));
+    return block[kBytes - 1] == std::byte{7} ? 0 : 4;
+  }));
 }
 
 }  // namespace

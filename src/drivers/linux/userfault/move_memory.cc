@@ -101,7 +101,10 @@ void MoveMemory::wake(BlockIndex block) {
 
 void MoveMemory::fail(BlockIndex block) {
   if (AdoptedMemory* const adopted = adopter_of(block); adopted != nullptr) return adopted->fail(block);
-  if (userfault_.poison_all(address(block), block_bytes_) == Status::kOk) {
+  // The program may have unmapped a part of it. What is mapped in a child, moves_ does not know.
+  const bool poisoned = child_ ? userfault_.poison_all(address(block), block_bytes_) == Status::kOk
+                               : moves_.poison_missing(address(block), block_bytes_);
+  if (poisoned) {
     marks_[block.value()] = Mark::kPoisoned;
   } else {
     own::mprotect(address(block), block_bytes_, PROT_NONE);
