@@ -25,7 +25,7 @@ TRAIN = """
     model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(16)])
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(7):
-        model(torch.randn(64, 1024)).square().mean().backward()
+        model(torch.randn(8, 1024)).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
 """
