@@ -130,5 +130,6 @@ def document_coverage(results):
     missing = sum(each["not_reached"] for each in results["functions"])
     reasons = sum(each["not_reached"] for each in results["functions"] if each["why"])
     heading = (f"{results['branches'] - missing:,} of {results['branches']:,} error branches are reached by a C++ "
-               f"test; {reasons} of the {missing} others stand in functions of which the last column says why not")
+               f"test ({', '.join(results['tests'])}); {reasons} of the {missing} others stand in functions of which "
+               "the last column says why not")
     return heading, table_of_coverage(results)

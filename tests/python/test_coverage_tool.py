@@ -46,7 +46,7 @@ def test_a_branch_that_stands_behind_its_if_in_one_line_is_seen_not_to_run(tmp_p
     subprocess.run([tmp_path / "probe"], cwd=tmp_path, check=True)
     monkeypatch.setattr(coverage, "ROOT", tmp_path)
     monkeypatch.setattr(coverage, "BUILD", tmp_path)
-    found = coverage.error_branches("", coverage.count(1))
+    found = coverage.error_branches([""], coverage.count(1))
     assert [(each["line"], each["function"], each["reached"]) for each in found if each["function"] != "main"] == [
         (4, "taken", True), (8, "left_out", False), (13, "thrown", False)]
 
