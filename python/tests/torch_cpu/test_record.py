@@ -143,7 +143,7 @@ def test_a_recorded_step_is_simulated_on_the_machine_that_it_ran_on(tmp_path, fl
     found = json.loads(run([EBB, "sim", trace, "--block", "256KiB", "--policy", "foresight", "--json"]).stdout)
     header = json.loads(trace.read_text().splitlines()[0])
     for key, value in found["machine"].items():
-        assert value == header[key], key
+        assert value == header.get(key, 0), key  # recordings do not say what the host takes
     assert (header["device_bytes"], header["host_bytes"]) == (48 * MIB, 0)
     # While flash is at work it is faster than over the whole run, the start of Python included; and its data passes
     # through memory, which one thread copies at a rate not far below what memory can do.
