@@ -146,9 +146,14 @@ def test_a_recorded_step_is_simulated_on_the_machine_that_it_ran_on(tmp_path, fl
         assert value == header.get(key, 0), key  # recordings do not say what the host takes
     assert (header["device_bytes"], header["host_bytes"]) == (48 * MIB, 0)
     # While flash is at work it is faster than over the whole run, the start of Python included; and its data passes
-    # through memory, which one thread copies at a rate not far below what memory can do.
-    moved = json.loads(summary.read_text())
-    assert (moved["fetched_bytes"] + moved["evicted_bytes"]) / seconds < header["flash_total_bps"] < 8 * copied_bps()
+    # through memory, which one thread copies at a rate not far below what memory can do. Both ways together are known
+    # where reads met writes for long enough, which a fast disk beside slow operators need not do.
+    moved, most = json.loads(summary.read_text()), 8 * copied_bps()
+    assert moved["fetched_bytes"] / seconds < header["flash_read_bps"] < most
+    assert header["flash_write_bps"] < most
+    if "flash_total_bps" in header:
+        both = moved["fetched_bytes"] + moved["evicted_bytes"]
+        assert both / seconds < header["flash_total_bps"] < most
     assert found["results"][0]["flash_bytes_written"] > 0
 
 
