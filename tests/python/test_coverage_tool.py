@@ -42,7 +42,9 @@ def test_a_branch_that_stands_behind_its_if_in_one_line_is_seen_not_to_run(tmp_p
     path = tmp_path / "src/move/probe.cc"
     path.parent.mkdir(parents=True)
     path.write_text(SOURCE)
-    subprocess.run(["g++", "--coverage", "-O0", path, "-o", tmp_path / "probe"], cwd=tmp_path, check=True)
+    subprocess.run(["g++", "--coverage", "-O0", "-c", path, "-o", tmp_path / "probe.o"], cwd=tmp_path, check=True)
+    subprocess.run(["g++", "--coverage", tmp_path / "probe.o", "-o", tmp_path / "probe"], cwd=tmp_path, check=True)
+    (tmp_path / "broken.gcno").touch()  # of a compiler that was stopped
     subprocess.run([tmp_path / "probe"], cwd=tmp_path, check=True)
     monkeypatch.setattr(coverage, "ROOT", tmp_path)
     monkeypatch.setattr(coverage, "BUILD", tmp_path)
