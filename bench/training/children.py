@@ -19,6 +19,7 @@ import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 ADAPTER = REPOSITORY / "python"
+TURN_S = 1
 
 
 class ChildError(RuntimeError):
@@ -77,7 +78,8 @@ def run(argv, *, env=None, timeout, cgroup=None, on_record=None, interrupt_when=
     """Runs `argv` to its end. `cgroup`: a MemoryCgroup to run in. `on_record`: called with each JSON object as it
     comes. `interrupt_when`: called likewise; the first time it returns true the child gets one SIGINT, as from Ctrl-C.
     `start`: makes the process in another way, with what is used here of subprocess.Popen. Raises ChildError after
-    `timeout` seconds; the exit code is the caller's to judge (Child.check).
+    `timeout` seconds, of which those do not count while this process is stopped, as by a cgroup's freezer, that stops
+    its child with it; the exit code is the caller's to judge (Child.check).
     """
     argv = [str(word) for word in argv]
     command = cgroup.wrap(argv) if cgroup else argv
@@ -88,14 +90,14 @@ def run(argv, *, env=None, timeout, cgroup=None, on_record=None, interrupt_when=
     stderr_lines = []
     reader = threading.Thread(target=lambda: stderr_lines.extend(process.stderr), daemon=True)
     reader.start()
-    expired = threading.Event()
+    expired, over = threading.Event(), threading.Event()
 
-    def kill():
-        expired.set()
-        _kill_group(process.pid)
+    def kill_late():
+        if _passes(timeout, over):
+            expired.set()
+            _kill_group(process.pid)
 
-    timer = threading.Timer(timeout, kill)
-    timer.start()
+    threading.Thread(target=kill_late, daemon=True).start()
     stdout_lines, records = [], []
     try:
         for line in process.stdout:
@@ -115,13 +117,22 @@ def run(argv, *, env=None, timeout, cgroup=None, on_record=None, interrupt_when=
         process.wait()
         raise
     finally:
-        timer.cancel()
+        over.set()
     reader.join(timeout=5)
     child = Child(argv, process.returncode, "".join(stdout_lines), "".join(stderr_lines),
                   time.monotonic() - started, records)
     if expired.is_set():
         raise ChildError(f"{' '.join(argv)} did not end within {timeout:g} s\n{child.tail()}")
     return child
+
+
+def _passes(seconds, over):
+    """Whether so many seconds pass before it is over; by turns, of which a stop of this process takes one."""
+    while seconds > 0:
+        if over.wait(min(seconds, TURN_S)):
+            return False
+        seconds -= TURN_S
+    return not over.is_set()
 
 
 def _parse(line):
