@@ -6,13 +6,18 @@
 // What comes from a file of the program's again has its digest taken only where the file may have changed, and one
 // time in 16 all the same, for the sake of disks that err. What the program may not write leaves without a digest.
 //
+// Asked to, it does not take an equal digest for proof that a block is unchanged, but reads its copy, by way of a
+// bounded number of buffers, and compares the bytes. A copy that differs, or cannot be read, is written anew.
+//
 // The thread that submits and polls does the hashing: some 0.13 ms a block of 2 MiB, outside the runtime's lock.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "base/bounded_queue.h"
 #include "port/backing_memory.h"
+#include "port/block_buffers.h"
 #include "port/flash_queue.h"
 #include "port/raw_flash.h"
 #include "port/source_files.h"
@@ -21,9 +26,16 @@ namespace ebb {
 
 class CheckedFlash final : public FlashQueue {
  public:
+  enum class Proof { kDigest, kContent };  // that a block is unchanged
+
   // `files`: those that requests name; null: any may have changed. Outlives this.
   CheckedFlash(std::unique_ptr<RawFlash> device, BackingMemory& memory, std::size_t block_bytes,
-               const SourceFiles* files = nullptr);
+               const SourceFiles* files = nullptr, Proof proof = Proof::kDigest);
+
+  // Memory that comparing may take.
+  static std::uint64_t buffer_bytes(std::size_t block_bytes, std::uint32_t depth) {
+    return std::uint64_t{BlockBuffers::count_for(block_bytes, depth)} * block_bytes;
+  }
 
   std::uint32_t depth() const override { return device_->depth(); }
   void submit(std::span<const FlashRequest> requests) override;
@@ -40,6 +52,13 @@ class CheckedFlash final : public FlashQueue {
  private:
   RawRequest raw(const FlashRequest& request, std::span<std::byte> bytes) const;
   bool is_as_before(const FlashRequest& request);
+  void submit_write(FlashRequest& request, std::span<std::byte> bytes);
+  void write(FlashRequest& request, std::span<std::byte> bytes, const Digest& now);
+  std::size_t take_unmoved(std::span<FlashCompletion> completions);
+  void compare_waiting();
+  void settle_comparison(const RawCompletion& arrived);
+  FlashCompletion settle_arrival(const RawCompletion& arrived);
+
   std::unique_ptr<RawFlash> device_;
   BackingMemory& memory_;
   std::size_t block_bytes_;
@@ -49,6 +68,10 @@ class CheckedFlash final : public FlashQueue {
   std::vector<FlashRequest> requests_;    // by token
   std::vector<FlashCompletion> unmoved_;  // of requests for which no byte had to move, to be polled
   std::vector<RawCompletion> arrived_;
+  Proof proof_;
+  BlockBuffers buffers_;                            // for copies to compare with
+  std::vector<std::span<std::byte>> compared_;      // by token: the copy that is being read; empty: none
+  BoundedQueue<std::uint32_t> waiting_comparison_;  // tokens, for a buffer
 };
 
 }  // namespace ebb

@@ -15,6 +15,7 @@ void Engine::submit(std::uint32_t token, bool has_expected, const Digest& expect
   request.has_expected = has_expected;
   request.expected = expected;
   request.place = extents_.place_of(transfer.extent);
+  request.copy = has_expected ? table_[transfer.block].extent : ExtentIndex::none();
   requests_.push_back(request);
 }
 

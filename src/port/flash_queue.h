@@ -20,8 +20,8 @@ namespace ebb {
 struct FlashRequest {
   enum class Kind : std::uint8_t { kRead, kWrite };
   Kind kind = Kind::kRead;
-  // Write: `expected` is the digest of the copy that flash already has; if the frame still has it, nothing is written.
-  // Read: it is what the bytes must have; without it, nobody knows yet.
+  // Write: `expected` is the digest of the copy that flash already has, in `copy`; if the frame still has what is
+  // there, nothing is written. Read: it is what the bytes must have; without it, nobody knows yet.
   bool has_expected = false;
   std::uint32_t token = 0;  // comes back in the completion
   FrameIndex frame = {};
@@ -30,6 +30,7 @@ struct FlashRequest {
   // The copy is in a file of the program's instead of the extent. A write then only finds out whether it is needed: the
   // file is never written.
   FilePlace place = {};
+  ExtentIndex copy = {};  // may be another than that for a write; the same for a file
 };
 
 struct FlashCompletion {

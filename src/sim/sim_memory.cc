@@ -191,25 +191,29 @@ void SimMemory::unpin_all() {
   pinned_ = 0;
 }
 
-SimMemory::Frame& SimMemory::frame_of(std::span<const std::byte> bytes) {
+SimMemory::Frame* SimMemory::frame_of(std::span<const std::byte> bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t offset = begin - reinterpret_cast<std::uintptr_t>(bytes_.data());
+  if (offset >= bytes_.size()) return nullptr;
   EBB_CHECK_EQ(bytes.size(), config_.block_bytes);
-  const auto offset = static_cast<std::size_t>(bytes.data() - bytes_.data());
   EBB_CHECK_EQ(offset % config_.block_bytes, 0u);
-  return frames_.at(offset / config_.block_bytes);
+  return &frames_.at(offset / config_.block_bytes);
 }
 
 void SimMemory::begin_transfer(std::span<const std::byte> bytes) {
-  Frame& frame = frame_of(bytes);
-  EBB_CHECK(frame.exists);
-  EBB_CHECK(!frame.block.valid());
-  EBB_CHECK_EQ(frame.transfers, 0u);
-  ++frame.transfers;
+  Frame* const frame = frame_of(bytes);
+  if (frame == nullptr) return;
+  EBB_CHECK(frame->exists);
+  EBB_CHECK(!frame->block.valid());
+  EBB_CHECK_EQ(frame->transfers, 0u);
+  ++frame->transfers;
 }
 
 void SimMemory::end_transfer(std::span<const std::byte> bytes) {
-  Frame& frame = frame_of(bytes);
-  EBB_CHECK_EQ(frame.transfers, 1u);
-  --frame.transfers;
+  Frame* const frame = frame_of(bytes);
+  if (frame == nullptr) return;
+  EBB_CHECK_EQ(frame->transfers, 1u);
+  --frame->transfers;
 }
 
 }  // namespace ebb

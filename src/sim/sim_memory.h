@@ -64,7 +64,7 @@ class SimMemory final : public BackingMemory {
   bool pinned(BlockIndex block) const { return blocks_[block.value()].pinned; }
   std::uint32_t pinned() const { return pinned_; }
 
-  // The device's side: a frame at home belongs to a transfer and stays where it is.
+  // The device's side: a frame at home belongs to a transfer and stays where it is. Other buffers are nobody's concern.
   void begin_transfer(std::span<const std::byte> bytes);
   void end_transfer(std::span<const std::byte> bytes);
 
@@ -93,7 +93,7 @@ class SimMemory final : public BackingMemory {
   };
 
   std::span<std::byte> buffer(FrameIndex frame);
-  Frame& frame_of(std::span<const std::byte> bytes);
+  Frame* frame_of(std::span<const std::byte> bytes);  // null: a buffer
   void begin_wait(SimBlock& block);
   void end_wait(SimBlock& block);
 
