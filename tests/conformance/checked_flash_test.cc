@@ -133,7 +133,9 @@ TEST_P(CheckedFlashOnDisk, ATruncatedFileIsFound) {
   EXPECT_NE(read(3), Status::kOk);
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, CheckedFlashOnDisk, testing::Values(FlashDriver::kUring, FlashDriver::kThreads),
+INSTANTIATE_TEST_SUITE_P(Drivers, CheckedFlashOnDisk,
+                         testing::Values(FlashDriver::kUring, FlashDriver::kThreads, FlashDriver::kEncryptedUring,
+                                         FlashDriver::kEncryptedThreads),
                          [](const auto& each) { return name(each.param); });
 
 }  // namespace

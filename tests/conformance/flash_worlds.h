@@ -4,12 +4,14 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "drivers/linux/flash/encrypted_flash.h"
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/flash/thread_flash.h"
 #include "drivers/uring/uring_flash.h"
@@ -17,10 +19,19 @@
 
 namespace ebb::conformance {
 
-enum class FlashDriver { kUring, kThreads, kSim };
+enum class FlashDriver { kUring, kThreads, kSim, kEncryptedUring, kEncryptedThreads };
 
 inline const char* name(FlashDriver driver) {
-  return driver == FlashDriver::kUring ? "Uring" : driver == FlashDriver::kThreads ? "Threads" : "Sim";
+  constexpr std::array kNames{"Uring", "Threads", "Sim", "EncryptedUring", "EncryptedThreads"};
+  return kNames.at(static_cast<std::size_t>(driver));
+}
+inline bool encrypts(FlashDriver driver) {
+  return driver == FlashDriver::kEncryptedUring || driver == FlashDriver::kEncryptedThreads;
+}
+inline FlashDriver beneath(FlashDriver driver) {
+  return driver == FlashDriver::kEncryptedUring     ? FlashDriver::kUring
+         : driver == FlashDriver::kEncryptedThreads ? FlashDriver::kThreads
+                                                    : driver;
 }
 
 struct FlashWorld {
@@ -69,7 +80,7 @@ inline std::unique_ptr<FlashWorld> make_flash_world(FlashDriver driver, std::str
   try {
     FlashFile file = FlashFile::open(default_flash_directory());
     world->fd = ::dup(file.fd());
-    if (driver == FlashDriver::kUring) {
+    if (beneath(driver) == FlashDriver::kUring) {
       std::unique_ptr<UringFlash> flash;
       if (UringFlash::make(file, FlashWorld::kDepth, flash) != Status::kOk) reason = "io_uring is not to be had here";
       world->flash = std::move(flash);
@@ -77,6 +88,12 @@ inline std::unique_ptr<FlashWorld> make_flash_world(FlashDriver driver, std::str
       std::unique_ptr<ThreadFlash> flash;
       if (ThreadFlash::make(file, FlashWorld::kDepth, flash) != Status::kOk) reason = "no threads are to be had here";
       world->flash = std::move(flash);
+    }
+    std::unique_ptr<EncryptedFlash> encrypted;
+    if (world->flash != nullptr && encrypts(driver)) {
+      constexpr EncryptedFlash::Shape kShape{FlashWorld::kBytes, 1024};
+      static_cast<void>(EncryptedFlash::make(kShape, world->flash, encrypted, reason));
+      world->flash = std::move(encrypted);  // none where there is no libcrypto
     }
   } catch (const Error& error) {
     reason = error.what();

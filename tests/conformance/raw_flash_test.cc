@@ -2,6 +2,7 @@
 // simulated device is stricter than the port, or has no wall clock, it says so and skips.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -218,8 +221,77 @@ TEST_P(RawFlashTest, DestructionWaitsForWhatIsInFlight) {
   if (in_virtual_time()) return;
   for (std::uint32_t i = 0; i < kDepth; ++i) {
     ASSERT_EQ(::pread(world_->fd, buffer().data(), kBytes, static_cast<off_t>(i * kBytes)), ssize_t{kBytes});
-    EXPECT_TRUE(all_are(buffer(), 'x')) << i;
+    EXPECT_EQ(all_are(buffer(), 'x'), !encrypts(GetParam())) << i;
+    EXPECT_FALSE(all_are(buffer(), 0)) << i;
   }
+}
+
+// What lies on the disk, past the driver: what was written, or nothing that tells of it.
+TEST_P(RawFlashTest, OnTheDeviceThereIsWhatWasWrittenUnlessItIsEncrypted) {
+  if (in_virtual_time()) GTEST_SKIP() << "the simulated device has no file";
+  constexpr std::string_view kSecret = "The magic words are squeamish ossifrage.";
+  ASSERT_EQ(flash().reserve(2 * kBytes), Status::kOk);
+  for (std::size_t at = 0; at + kSecret.size() <= kBytes; at += kSecret.size()) {
+    std::memcpy(buffer().data() + at, kSecret.data(), kSecret.size());
+  }
+  std::vector<std::string> seen;  // of three writes of the same
+  for (const std::uint64_t offset : {std::size_t{0}, kBytes, std::size_t{0}}) {
+    write(1, offset, buffer());
+    ASSERT_EQ(only_status(), Status::kOk);
+    ASSERT_EQ(::pread(world_->fd, buffer(1).data(), kBytes, static_cast<off_t>(offset)), ssize_t{kBytes});
+    seen.emplace_back(reinterpret_cast<const char*>(buffer(1).data()), kBytes);
+  }
+  const bool plain = !encrypts(GetParam());
+  for (const std::string& bytes : seen) {
+    EXPECT_EQ(bytes.find(kSecret) != std::string::npos, plain);
+    EXPECT_EQ(bytes.find(kSecret.substr(0, 16)) != std::string::npos, plain);
+  }
+  EXPECT_EQ(seen[0] == seen[1], plain) << "equal blocks in two places";
+  EXPECT_EQ(seen[0] == seen[2], plain) << "the same block written twice";
+  for (const std::uint64_t offset : {std::size_t{0}, kBytes}) {
+    read(2, offset, buffer(2));
+    ASSERT_EQ(only_status(), Status::kOk);
+    EXPECT_TRUE(std::ranges::equal(buffer(2), buffer()));
+  }
+}
+
+TEST_P(RawFlashTest, WhatIsReadFromAFileOfTheProgramsIsAsItIs) {
+  if (in_virtual_time()) GTEST_SKIP() << "the simulated device has files of its own";
+  FlashFile file = FlashFile::open(default_flash_directory());
+  ASSERT_EQ(file.grow(kBytes), Status::kOk);
+  fill(buffer(), 'f');
+  ASSERT_EQ(file.write(0, buffer()), Status::kOk);
+  const RawRequest request{false, 4, 0, buffer(1), file.fd(), kBytes};
+  flash().submit(request);
+  EXPECT_EQ(only_status(), Status::kOk);
+  EXPECT_TRUE(all_are(buffer(1), 'f'));
+  EXPECT_EQ(flash().read_now({false, 0, 0, buffer(2), file.fd(), kBytes}), Status::kOk);
+  EXPECT_TRUE(all_are(buffer(2), 'f'));
+}
+
+// A child reads what was written after it had been forked, too: a snapshot's blocks are.
+TEST_P(RawFlashTest, AChildReadsWhatWasWrittenSinceTheFork) {
+  if (in_virtual_time()) GTEST_SKIP() << "the simulated world has one process";
+  ASSERT_EQ(flash().reserve(kBytes), Status::kOk);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(kSecondsMax);
+    char written = 0;
+    const bool right = ::read(ends[0], &written, 1) == 1 && flash().read_now({false, 0, 0, buffer(5)}) == Status::kOk &&
+                       all_are(buffer(5), 's');
+    ::_exit(right ? 0 : 1);
+  }
+  fill(buffer(), 's');
+  write(1, 0, buffer());
+  ASSERT_EQ(only_status(), Status::kOk);
+  ASSERT_EQ(::write(ends[1], "w", 1), 1);
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST_P(RawFlashTest, ReadNowWorksFromAnyThreadAndInAChild) {
@@ -266,7 +338,8 @@ TEST_P(RawFlashTest, AFullFileIsNoSpaceWhenReservedAndAnErrorWhenWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, RawFlashTest,
-                         testing::Values(FlashDriver::kUring, FlashDriver::kThreads, FlashDriver::kSim),
+                         testing::Values(FlashDriver::kUring, FlashDriver::kThreads, FlashDriver::kSim,
+                                         FlashDriver::kEncryptedUring, FlashDriver::kEncryptedThreads),
                          [](const auto& test) { return name(test.param); });
 
 }  // namespace
