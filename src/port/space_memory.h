@@ -21,6 +21,9 @@ class SpaceMemory : public BackingMemory, public FaultSource {
   // One line for people: mechanism, privilege rung, what is lost on it.
   virtual std::string description() const = 0;
 
+  // From now on nothing of the space, nor of frames at home, is in a core dump; memory that is adopted is.
+  virtual void leave_out_of_core_dumps() = 0;
+
   // What adopts memory of the program's own, made when first asked for; null with the reason where that is not to be
   // had. Under the runtime's lock.
   virtual Adoption* adoption(std::string& reason) = 0;

@@ -9,6 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <string>
 
 #include "pager.h"
 #include "space_drivers.h"
@@ -98,6 +101,36 @@ TEST_P(SpaceMemoryTest, ATouchWaitsForItsContent) {
   }
   toucher.join();
   EXPECT_EQ(seen, 0x5a5a5a5a5a5a5a5au);
+}
+
+// Whether the kernel would have this in a core dump, in part at least.
+bool dumped(const std::byte* data, std::size_t bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(data);
+  std::ifstream maps("/proc/self/smaps");
+  bool within = false;
+  bool any = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    const bool heads = std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2;
+    if (heads) within = begin < first + bytes && first < end;
+    any = any || (within && line.starts_with("VmFlags:") && line.find(" dd") == std::string::npos);
+  }
+  return any;
+}
+
+TEST_P(SpaceMemoryTest, IsLeftOutOfCoreDumpsIfThatIsWanted) {
+  const FrameIndex frame(1);
+  ASSERT_EQ(memory_->create(frame), Status::kOk);
+  memory_->attach(frame, BlockIndex(3));
+  const std::byte* const block = memory_->base() + 3 * bytes();
+  EXPECT_TRUE(dumped(block, bytes()));
+  ASSERT_EQ(memory_->detach(BlockIndex(3), frame), Status::kOk);
+  memory_->leave_out_of_core_dumps();
+  memory_->attach(frame, BlockIndex(3));
+  EXPECT_FALSE(dumped(block, bytes()));
+  ASSERT_EQ(memory_->detach(BlockIndex(3), frame), Status::kOk);
+  EXPECT_FALSE(dumped(memory_->home(frame).data(), bytes()));
 }
 
 TEST_P(SpaceMemoryTest, ErrnoSurvivesAFault) {

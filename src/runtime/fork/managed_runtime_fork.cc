@@ -227,6 +227,7 @@ void ManagedRuntime::child_fault_loop() {
   const std::size_t bytes = core_.block_bytes();
   void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const std::span<std::byte> buffer(static_cast<std::byte*>(mapped), mapped == MAP_FAILED ? 0 : bytes);
+  if (!buffer.empty()) ::madvise(mapped, bytes, MADV_DONTDUMP);
   std::array<BlockIndex, 32> blocks;
   while (!stopping_) {
     const std::size_t count = memory_->next(blocks);

@@ -29,7 +29,13 @@ Status Reservation::renew(std::byte* begin, std::size_t bytes, int protection) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   if (::mmap(begin, bytes, protection, kFlags, -1, 0) == MAP_FAILED) return Status::kNoMemory;
   EBB_CHECK_EQ(::madvise(begin, bytes, MADV_DONTFORK), 0);
+  if (!in_core_dumps_) EBB_CHECK_EQ(::madvise(begin, bytes, MADV_DONTDUMP), 0);
   return Status::kOk;
+}
+
+void Reservation::leave_out_of_core_dumps() {
+  EBB_CHECK_EQ(::madvise(data_, bytes_, MADV_DONTDUMP), 0);
+  in_core_dumps_ = false;
 }
 
 Reservation::~Reservation() {

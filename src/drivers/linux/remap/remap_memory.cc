@@ -105,6 +105,9 @@ Status RemapMemory::map_home(std::uint32_t frames) {
   return Status::kOk;
 }
 
+// At home a frame is in none anyway.
+void RemapMemory::leave_out_of_core_dumps() { in_core_dumps_ = false; }
+
 Status RemapMemory::create(FrameIndex frame) {
   std::byte* const data = home_address(frame);
   if (own::madvise(data, block_bytes_, MADV_POPULATE_WRITE) == 0) return Status::kOk;
@@ -162,7 +165,8 @@ bool RemapMemory::map_frame_of(BlockIndex block, FrameIndex frame) {
   void* const mapped = own::mmap(address(block), block_bytes_, kReadWrite, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
                                  memory_fd_.get(), offset);
   if (mapped != address(block)) return false;
-  if (own::madvise(mapped, block_bytes_, MADV_DONTFORK) == 0) return true;
+  const bool kept_out = in_core_dumps_ || own::madvise(mapped, block_bytes_, MADV_DONTDUMP) == 0;
+  if (kept_out && own::madvise(mapped, block_bytes_, MADV_DONTFORK) == 0) return true;
   EBB_CHECK(map_nothing(block));  // a child would work on our frames, or this block on those of another
   return false;
 }
@@ -211,6 +215,7 @@ void RemapMemory::place(BlockIndex block, std::span<const std::byte> content) {
       staged = moved;
     }
     if (staged == MAP_FAILED) return fail(block);
+    if (!in_core_dumps_) own::madvise(target, block_bytes_, MADV_DONTDUMP);
     placed_[block.value()] = true;
   }
   wake(block);

@@ -47,6 +47,7 @@ class RemapMemory final : public SpaceMemory {
   std::byte* base() const override { return space_.data(); }
   std::size_t bytes() const override { return space_.bytes(); }
   std::string description() const override;
+  void leave_out_of_core_dumps() override;
   Adoption* adoption(std::string& reason) override;
   // What is mapped shared cannot be inherited as it is: a child's touch of it fails.
   void before_fork(std::span<const BlockIndex> stay) override { stay_.assign(stay.begin(), stay.end()); }
@@ -77,6 +78,7 @@ class RemapMemory final : public SpaceMemory {
   std::vector<Attached> attached_;  // by block
   std::vector<BlockIndex> stay_;
   bool child_ = false;
+  bool in_core_dumps_ = true;
   std::vector<bool> placed_;  // in a child: blocks that have their content
 };
 

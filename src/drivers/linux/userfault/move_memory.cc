@@ -51,6 +51,10 @@ Status MoveMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uint
   return Status::kOk;
 }
 
+void MoveMemory::leave_out_of_core_dumps() {
+  for (Reservation* const range : {&space_, &home_, &scratch_}) range->leave_out_of_core_dumps();
+}
+
 Status MoveMemory::create(FrameIndex frame) {
   const std::lock_guard lock(scratch_mutex_);
   std::byte* const scratch = scratch_.data();
@@ -224,7 +228,8 @@ Status MoveMemory::enter_child() {
   if (!child_ && adopted_owner_ != nullptr) adopted_owner_->after_fork();
   const bool closed = for_each_absent_span([this](std::byte* begin, std::size_t bytes) {
     return child_ ? own::mprotect(begin, bytes, PROT_NONE) == 0
-                  : own::mmap(begin, bytes, PROT_NONE, kEmpty, -1, 0) == begin;
+                  : own::mmap(begin, bytes, PROT_NONE, kEmpty, -1, 0) == begin &&
+                        (space_.in_core_dumps() || own::madvise(begin, bytes, MADV_DONTDUMP) == 0);
   });
   child_ = true;
   home_.forget();

@@ -43,6 +43,7 @@ class MoveMemory final : public SpaceMemory {
   std::byte* base() const override { return space_.data(); }
   std::size_t bytes() const override { return space_.bytes(); }
   std::string description() const override;
+  void leave_out_of_core_dumps() override;
   Adoption* adoption(std::string& reason) override;
   void before_fork(std::span<const BlockIndex> stay) override;
   void after_fork() override;
