@@ -193,7 +193,7 @@ FlashSpeeds probe_flash(const std::string& directory, const std::function<void(s
   }
   const Buffers buffers;  // outlives the driver, which may have requests in flight when a measurement fails
   std::string driver;
-  const std::unique_ptr<RawFlash> flash = open_flash(Options{}, std::move(file), kQueueDepth, driver);
+  const std::unique_ptr<RawFlash> flash = open_flash(Options{}, std::move(file), {.depth = kQueueDepth}, driver);
   FlashSpeeds speeds;
   speeds.checksum = checksum_bps(buffers);
   progress("flash");

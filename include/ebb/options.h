@@ -54,6 +54,14 @@ struct Options {
   std::string memory_driver = "auto";
   // The flash driver: "auto", "uring" or "threads".
   std::string flash_driver = "auto";
+  // What goes to flash is encrypted (AES-256-XTS by libcrypto, found at run time), with a key that ends with the
+  // process.
+  bool encrypt = false;
+  // When a block counts as unchanged and is not written again: "digest", when its checksum is that of its copy;
+  // "content", when it has been compared with its copy byte by byte, for which that is read. Not with a GPU.
+  std::string verify = "digest";
+  // False: what is managed is left out of core dumps.
+  bool core_dumps = true;
   // More than 0: tensors live on a GPU, in so many bytes of its memory; `memory` is then host memory that is pinned for
   // it, and the tier between GPU and flash (include/ebb/device.h). docs/cuda.md says what has been seen on which.
   std::uint64_t device_memory = 0;
@@ -74,8 +82,8 @@ struct Options {
 // Options with every EBB_* variable that is set applied over the defaults: EBB_MEMORY, EBB_MEMORY_MAX, EBB_FLASH (DIR
 // or DIR:SIZE), EBB_POLICY, EBB_BLOCK, EBB_MANAGED_MIN, EBB_MAP_FILES, EBB_REMEMBER (passes in the user's cache),
 // EBB_STATS, EBB_JOB, EBB_RANK (RANK/RANKS), EBB_RECORD, EBB_RECORD_ITERATIONS, EBB_GUIDE, EBB_MEMORY_DRIVER,
-// EBB_FLASH_DRIVER, EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT, EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY,
-// EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the variable.
+// EBB_FLASH_DRIVER, EBB_ENCRYPT, EBB_VERIFY, EBB_CORE_DUMPS, EBB_DEVICE_MEMORY, EBB_DEVICE, EBB_DEVICE_STRICT,
+// EBB_CUDA_LIBRARY, EBB_NVRTC_LIBRARY, EBB_CUBLAS_LIBRARY. Throws Error(kInvalid) naming the variable.
 Options options_from_environment();
 
 // Splits "DIR" or "DIR:SIZE" into `options.flash` and `options.flash_bytes`.

@@ -22,7 +22,7 @@ Engine::Limits limits_of(const CoreConfig& config, const Policy& policy, std::ui
 }
 
 std::uint32_t CoreConfig::frames(std::uint64_t of) const {
-  const std::uint64_t tables = tables_in_budget ? Budget::kTableBytesMin : 0;
+  const std::uint64_t tables = tables_in_budget ? Budget::kTableBytesMin + buffer_bytes : 0;
   const std::uint64_t bytes = of > tables ? of - tables : 0;
   return static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(bytes / block_bytes, FramePool::kFramesMin, std::uint64_t{1} << 26));

@@ -27,6 +27,7 @@ struct CoreConfig {
   std::uint32_t queue_depth = 32;         // of the flash queue
   std::uint32_t host_extents = 0;         // blocks in host memory, where that is a tier of its own
   std::uint64_t cache_bytes_a_block = 0;  // of the tables of ranges kept for reuse
+  std::uint64_t buffer_bytes = 0;         // of a driver's own, between memory and flash
   bool tables_in_budget = true;           // false: the core's own memory is not of the device tier
   bool host_notes = false;  // without faults: what leaves for host memory is copied only if it has changed
   bool faults = true;       // false: a touch of an absent block is fatal, so a launch keeps all that it announced

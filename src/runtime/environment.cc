@@ -135,6 +135,9 @@ Options options_from_environment() {
   read_text("EBB_GUIDE", options.guide);
   read_choice("EBB_MEMORY_DRIVER", options.memory_driver, std::array<std::string_view, 3>{"auto", "move", "remap"});
   read_choice("EBB_FLASH_DRIVER", options.flash_driver, std::array<std::string_view, 3>{"auto", "uring", "threads"});
+  read_switch("EBB_ENCRYPT", options.encrypt);
+  read_choice("EBB_VERIFY", options.verify, std::array<std::string_view, 2>{"digest", "content"});
+  read_switch("EBB_CORE_DUMPS", options.core_dumps);
   read_size("EBB_DEVICE_MEMORY", options.device_memory);
   read_number("EBB_DEVICE", options.device);
   read_switch("EBB_DEVICE_STRICT", options.device_strict);

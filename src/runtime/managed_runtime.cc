@@ -26,13 +26,17 @@ constexpr std::chrono::seconds kMakeRoomMax{2};  // then they are made neverthel
 constexpr std::size_t kRangesMax = 64;           // of a launch, on the stack; more go through the heap
 constexpr std::int64_t kIdleBytes = 256 << 10;   // of small allocations, with which a process has yet asked for nothing
 
+CheckedFlash::Proof proof_of(const Options& options) {
+  return options.verify == "content" ? CheckedFlash::Proof::kContent : CheckedFlash::Proof::kDigest;
+}
+
 }  // namespace
 
 ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
     : options_(options),
       memory_(std::move(parts.memory)),
       files_(std::move(parts.files)),
-      flash_(std::move(parts.flash), *memory_, parts.config.block_bytes, files_.get()),
+      flash_(std::move(parts.flash), *memory_, parts.config.block_bytes, files_.get(), proof_of(options)),
       flash_description_(std::move(parts.flash_description)),
       flash_directory_(std::move(parts.flash_directory)),
       base_(memory_->base()),

@@ -10,6 +10,7 @@
 #include "core/heap_places.h"
 #include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/files/opened_files.h"
+#include "drivers/linux/flash/encrypted_flash.h"
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/flash/thread_flash.h"
 #include "drivers/linux/remap/remap_memory.h"
@@ -32,14 +33,24 @@ constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
+// Memory beside frames and tables that moving blocks takes.
+std::uint64_t buffer_bytes(const Options& options) {
+  const std::size_t block = options.block_bytes;
+  return (options.encrypt ? EncryptedFlash::buffer_bytes(block, kQueueDepth) : 0) +
+         (options.verify == "content" ? CheckedFlash::buffer_bytes(block, kQueueDepth) : 0);
+}
+
 void check(Options& options) {
   if (options.block_bytes == 0) options.block_bytes = kBlockBytesUsual;
   if (!std::has_single_bit(options.block_bytes) || options.block_bytes < kBlockBytesMin ||
       options.block_bytes > kBlockBytesMax) {
     refuse("block size " + format_size(options.block_bytes) + " is not a power of two from 4 KiB to 1 GiB");
   }
+  if (options.verify != "digest" && options.verify != "content") {
+    refuse("verification '" + options.verify + "' is unknown; choose digest or content");
+  }
   if (options.memory == 0) options.memory = read_machine_memory().default_budget_bytes();
-  const std::uint64_t least = (Core::kFramesMin + 1) * options.block_bytes + kMiB;
+  const std::uint64_t least = (Core::kFramesMin + 1) * options.block_bytes + kMiB + buffer_bytes(options);
   if (options.memory < least) {
     refuse("a memory budget of " + format_size(options.memory) + " is too small: with blocks of " +
            format_size(options.block_bytes) + " at least " + format_size(least) + " are needed");
@@ -117,10 +128,8 @@ void seed_at_random() {
   if (::getentropy(&seed, sizeof seed) == 0) seed_digests(seed);
 }
 
-}  // namespace
-
-std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std::uint32_t depth,
-                                     std::string& description) {
+std::unique_ptr<RawFlash> open_driver(const Options& options, FlashFile file, std::uint32_t depth,
+                                      std::string& description) {
   const std::string& driver = options.flash_driver;
   if (driver != "auto" && driver != "uring" && driver != "threads") {
     refuse("flash driver '" + driver + "' is unknown; choose auto, uring or threads");
@@ -145,6 +154,20 @@ std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std
   }
   description = "threads" + how;
   return flash;
+}
+
+}  // namespace
+
+std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, const FlashShape& shape,
+                                     std::string& description) {
+  std::unique_ptr<RawFlash> device = open_driver(options, std::move(file), shape.depth, description);
+  if (!options.encrypt) return device;
+  std::unique_ptr<EncryptedFlash> encrypted;
+  std::string reason;
+  const Status status = EncryptedFlash::make({shape.block_bytes, shape.extents}, device, encrypted, reason);
+  if (status != Status::kOk) throw Error(status, reason);
+  description += std::string(", encrypted with ") + BlockCipher::kName;
+  return encrypted;
 }
 
 std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
@@ -172,6 +195,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   config.block_bytes = options.block_bytes;
   config.budget_bytes = options.memory_max;
   config.queue_depth = kQueueDepth;
+  config.buffer_bytes = buffer_bytes(options);
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   config.extents =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
@@ -180,7 +204,10 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   config.cache_bytes_a_block = RangeTable::bytes_a_block(options.block_bytes);
   if (!options.guide.empty()) take_guide(options, config, *planner);
   parts.memory = open_memory(options, config);
-  parts.flash = open_flash(options, std::move(file), kQueueDepth, parts.flash_description);
+  if (!options.core_dumps) parts.memory->leave_out_of_core_dumps();
+  const FlashShape shape{kQueueDepth, config.block_bytes, config.extents};
+  parts.flash = open_flash(options, std::move(file), shape, parts.flash_description);
+  if (options.verify == "content") parts.flash_description += ", what is unchanged compared with its copy";
   parts.files = std::make_unique<OpenedFiles>();
   parts.flash_directory = options.flash;
   if (!options.job.empty()) {

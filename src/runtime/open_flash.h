@@ -23,9 +23,15 @@ inline constexpr std::uint32_t kQueueDepth = 32;
 // Addresses are free, and room to spare keeps ranges of different sizes from crowding each other.
 inline constexpr std::uint64_t kSpaceFactor = 4;
 
-// The flash driver that the options ask for and this machine allows, with room for `depth` requests; `description` says
-// which. Throws Error with the remedy.
-std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, std::uint32_t depth,
+struct FlashShape {
+  std::uint32_t depth = 0;  // requests in flight
+  std::size_t block_bytes = 0;
+  std::uint32_t extents = 0;  // most that there will be
+};
+
+// The flash driver that the options ask for and this machine allows; `description` says which. Throws Error with the
+// remedy.
+std::unique_ptr<RawFlash> open_flash(const Options& options, FlashFile file, const FlashShape& shape,
                                      std::string& description);
 
 }  // namespace ebb

@@ -112,6 +112,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("block_bytes", &Options::block_bytes)
       .def_readwrite("device_memory", &Options::device_memory)
       .def_readwrite("device", &Options::device)
+      .def_readwrite("encrypt", &Options::encrypt)
       .def_readwrite("nvrtc_library", &Options::nvrtc_library)
       .def_readwrite("managed_bytes_min", &Options::managed_bytes_min);
   m.def("parse_size", [](const std::string& text) { return parse_size(text); });

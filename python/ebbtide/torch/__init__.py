@@ -39,6 +39,10 @@ def _size(value: int | str, name: str) -> int:
 
 def _start(options: _C.Options, device_type: str = "cuda") -> None:
     global _step_hook
+    if options.encrypt:
+        # A process has one libcrypto.so.3: that of this Python, which may need a newer one than the system has.
+        with contextlib.suppress(ImportError):
+            import _hashlib  # noqa: F401
     if options.device_memory > 0:
         from . import device
 
@@ -74,6 +78,7 @@ def enable(
     device_memory: int | str | None = None,
     device: int | None = None,
     memory_max: int | str | None = None,
+    encrypt: bool | None = None,
 ) -> None:
     """Manages the storage of tensors made from now on: those of the CPU, or with `device_memory` those of a GPU.
 
@@ -86,11 +91,13 @@ def enable(
                    is pinned for what does not fit there. docs/cuda.md says what has been seen on which GPU
     device       which GPU; default: EBB_DEVICE, or 0
     memory_max   what set_memory() may grow the budget to; default: EBB_MEMORY_MAX, or `memory`
+    encrypt      what goes to flash is encrypted, with a key that ends with the process; default: EBB_ENCRYPT, or False
 
     Raises Error, a RuntimeError, whose text says what to change.
     """
     _enable({"memory": memory, "flash": flash, "policy": policy, "block": block, "managed_min": managed_min,
-             "device_memory": device_memory, "device": device, "memory_max": memory_max})
+             "device_memory": device_memory, "device": device, "memory_max": memory_max,
+             "encrypt": encrypt})
 
 
 def _enable(given: dict, device_type: str = "cuda") -> None:
@@ -104,7 +111,7 @@ def _enable(given: dict, device_type: str = "cuda") -> None:
 
 
 def _options_with(memory, flash, policy, block, managed_min, device_memory, device,
-                  memory_max=None) -> _C.Options:
+                  memory_max=None, encrypt=None) -> _C.Options:
     """The options of the environment, with those that are given in their place."""
     options = _C.Options.from_environment()
     options.map_files = options.map_files or "EBB_MAP_FILES" not in os.environ
@@ -129,6 +136,8 @@ def _options_with(memory, flash, policy, block, managed_min, device_memory, devi
         options.device_memory = _size(device_memory, "device_memory")
     if device is not None:
         options.device = device
+    if encrypt is not None:
+        options.encrypt = bool(encrypt)
     return options
 
 

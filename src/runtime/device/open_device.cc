@@ -37,6 +37,14 @@ void check(Options& options) {
   if (options.policy == "on_demand") {
     refuse("policy 'on_demand' waits for page faults, which a GPU does not have; choose window or foresight");
   }
+  if (options.verify != "digest") {
+    refuse("only a runtime without a GPU compares contents; leave --verify (EBB_VERIFY) out");
+  }
+  if (!options.core_dumps) {
+    refuse(
+        "memory that is pinned for a GPU cannot be left out of core dumps; leave --no-core-dumps (EBB_CORE_DUMPS) "
+        "out, and make none (ulimit -c 0)");
+  }
   if (options.flash.empty()) options.flash = default_flash_directory();
 }
 
@@ -106,7 +114,8 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
   if (const Status status = Timelines::make(*parts.device, parts.timelines); status != Status::kOk) {
     throw Error(status, "tensors cannot live on a GPU: it gives no events, " + std::string(name(status)));
   }
-  parts.flash = open_flash(options, std::move(file), parts.config.queue_depth, parts.flash_description);
+  const FlashShape shape{parts.config.queue_depth, parts.config.block_bytes, parts.config.extents};
+  parts.flash = open_flash(options, std::move(file), shape, parts.flash_description);
   parts.flash_directory = options.flash;
   return std::make_shared<GpuRuntime>(options, std::move(parts));
 }

@@ -32,10 +32,12 @@ constexpr int kWrong = 9;  // content
 struct Parameters {
   const char* driver;
   std::uint64_t block_bytes;
+  bool encrypt = false;
 };
 
 std::string title(const testing::TestParamInfo<Parameters>& info) {
-  return std::string(info.param.driver) + "_" + std::to_string(info.param.block_bytes / kKiB) + "KiB";
+  return std::string(info.param.driver) + "_" + std::to_string(info.param.block_bytes / kKiB) + "KiB" +
+         (info.param.encrypt ? "_encrypted" : "");
 }
 
 std::shared_ptr<Runtime> open(const Parameters& parameters) {
@@ -44,6 +46,7 @@ std::shared_ptr<Runtime> open(const Parameters& parameters) {
   options.flash_bytes = 512 * kMiB;
   options.block_bytes = parameters.block_bytes;
   options.memory_driver = parameters.driver;
+  options.encrypt = parameters.encrypt;
   try {
     return Runtime::open(options);
   } catch (const Error&) {
@@ -369,7 +372,8 @@ TEST_P(Fork, ThreadsThatOthersWaitForBeforeAForkAreServed) {
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Fork,
                          testing::Values(Parameters{"move", 64 * kKiB}, Parameters{"move", 2 * kMiB},
-                                         Parameters{"remap", 64 * kKiB}, Parameters{"remap", 2 * kMiB}),
+                                         Parameters{"remap", 64 * kKiB}, Parameters{"remap", 2 * kMiB},
+                                         Parameters{"move", 64 * kKiB, true}, Parameters{"remap", 64 * kKiB, true}),
                          title);
 
 }  // namespace

@@ -48,8 +48,8 @@ inline TimedRuntime open_timed_runtime(const Options& options, const TimedDevice
   parts.device = std::move(device);
   EBB_CHECK(Timelines::make(*parts.device, parts.timelines) == Status::kOk);
   parts.flash_directory = "/tmp";
-  parts.flash =
-      open_flash(options, FlashFile::open(parts.flash_directory), config.queue_depth, parts.flash_description);
+  parts.flash = open_flash(options, FlashFile::open(parts.flash_directory),
+                           {config.queue_depth, config.block_bytes, config.extents}, parts.flash_description);
   opened.runtime = std::make_unique<GpuRuntime>(options, std::move(parts));
   return opened;
 }
