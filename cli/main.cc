@@ -85,6 +85,14 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--flash", run.flash, "Directory on a real disk for what does not fit [$TMPDIR or /tmp]")
       ->type_name("DIR[:SIZE]")
       ->envname("EBB_FLASH");
+  command->add_flag("--encrypt", run.encrypt, "Encrypt what goes to flash, with a key that ends with each process")
+      ->envname("EBB_ENCRYPT");
+  command
+      ->add_option("--verify", run.verify,
+                   "What proves that a block need not be written again: its digest, or content (bytes) [digest]")
+      ->type_name("digest|content")
+      ->envname("EBB_VERIFY");
+  command->add_flag("--no-core-dumps", run.no_core_dumps, "Leave tensors out of core dumps");
   command->add_option("--policy", run.policy, "foresight, window, on_demand, or a rival of ebb sim [foresight]")
       ->type_name("NAME")
       ->envname("EBB_POLICY");

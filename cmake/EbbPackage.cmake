@@ -10,6 +10,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME ebbtide)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "libssl3 | libssl3t64")  # opened at run time, for --encrypt
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "The command ebb: it runs programs within a memory budget with flash behind it,
 plans and simulates them. Programs with PyTorch need the ebb that pip installs.")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libebbtide-dev)

@@ -49,6 +49,9 @@ Check check_io_uring();
 std::vector<Check> check_flash(const std::string& directory);
 Check check_flash_speed(const std::string& directory);
 
+// checks_encryption.cc
+Check check_encryption();
+
 // checks_trial.cc
 Check check_trial(const std::string& directory);
 

@@ -58,6 +58,7 @@ std::vector<CheckTask> list_tasks(const std::string& flash, bool quick) {
   driver("pinned_memory", "pinned memory", check_pinned_memory);
   tasks.push_back(CheckTask{"flash_directory", "flash directory", kFlashLimit, Verdict::kBlocking,
                             [flash] { return check_flash(flash); }});
+  tasks.push_back(single("encryption", "flash encryption", check_encryption));
   const auto where_usable = [flash](Check (*body)(const std::string&)) {
     return [flash, body] {
       const bool usable = inspect_flash(flash).problem.empty();

@@ -36,6 +36,7 @@
 #include "run/recording.h"
 #include "run/run_notice.h"
 #include "run/scratch_directory.h"
+#include "run/settings/safety_settings.h"
 #include "run/status_line.h"
 #include "run/summary.h"
 #include "text.h"
@@ -162,6 +163,7 @@ Variables validated_settings(const RunArguments& arguments) {
     }
     variables.emplace_back("EBB_POLICY", arguments.policy);
   }
+  add_safety_settings(arguments, variables.front().first == kDeviceMemory, variables);
   if (!arguments.record.empty()) variables.emplace_back("EBB_RECORD", absolute_path("--record", arguments.record));
   add_record_iterations(arguments, variables);
   if (!arguments.guide.empty()) {

@@ -20,9 +20,12 @@ struct RunArguments {
   std::string block;
   std::string managed_min;
   std::string summary;
-  std::string report;   // a page
-  std::string events;   // the same over time, for Perfetto
-  std::string share;    // how processes share the budget
+  std::string report;  // a page
+  std::string events;  // the same over time, for Perfetto
+  std::string share;   // how processes share the budget
+  std::string verify;  // what proves that a block is unchanged
+  bool encrypt = false;
+  bool no_core_dumps = false;
   bool strict = false;  // refuse a process that cannot be managed
   bool quiet = false;
   bool json = false;

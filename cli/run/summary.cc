@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "drivers/linux/flash/block_cipher.h"
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
@@ -65,6 +66,9 @@ std::string steps_text(const RunAccount& account) {
   if (account.stats.steps > 0) return fmt::format("{} (median {})", account.stats.steps, time);
   return fmt::format("{} found, such as tokens or batches (median {})", account.step_count, time);
 }
+
+// As the process says that had memory.
+bool encrypted(const RunAccount& account) { return account.description.find(BlockCipher::kName) != std::string::npos; }
 
 std::string unmanaged_reason(const RunAccount& account) {
   if (account.job && !account.job->processes.empty()) {
@@ -185,6 +189,7 @@ nlohmann::ordered_json summary_json(const RunAccount& account) {
   nlohmann::ordered_json json;
   json["managed"] = account.managed;
   json["on_device"] = account.on_device;
+  json["encrypted"] = encrypted(account);
   json["policy"] = account.policy;
   json["description"] = account.description;
   json["command"] = account.command;
@@ -226,6 +231,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   };
   row("policy", account.policy);
   row(account.on_device ? "GPU memory" : "memory budget", budget_text(account));
+  if (encrypted(account)) row("on flash", std::string("encrypted, ") + BlockCipher::kName);
   row("peak resident", format_size(stats.peak_resident_bytes));
   row("peak live tensors", format_size(stats.peak_live_bytes));
   const char* const below = account.on_device ? "host and flash" : "flash";

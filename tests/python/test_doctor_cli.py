@@ -18,7 +18,7 @@ def test_doctor_json(box):
     checks = {check["id"]: check for check in found["checks"]}
     expected = {"kernel", "userfaultfd", "system_calls", "uffdio_move", "huge_pages", "max_map_count", "io_uring"}
     expected |= {"flash_directory", "flash_space", "flash_features", "memory", "processor", "swap", "memlock", "trial",
-                 "opencl", "cuda", "pinned_memory", "python"}
+                 "opencl", "cuda", "pinned_memory", "encryption", "python"}
     assert expected == set(checks)
     for check in checks.values():
         assert check["verdict"] in ("good", "warning", "blocking") and check["found"]

@@ -42,6 +42,8 @@ pytestmark = needs_ebb
         (["--device-memory", "1GiB", "--guide", "g", "--", "touch", "started"], "--guide: not with --device-memory"),
         (["--block", "3MiB", "--", "touch", "started"], "power of two"),
         (["--block", "1KiB", "--", "touch", "started"], "power of two"),
+        (["--verify", "nothing", "--", "touch", "started"], "--verify: 'nothing' is unknown"),
+        (["--device-memory", "1GiB", "--verify", "content", "--", "touch", "started"], "not with --device-memory"),
         (["--managed-min", "few", "--", "touch", "started"], "--managed-min"),
         (["--record-iterations", "3", "--", "touch", "started"], "--record-iterations: say where"),
         (["--record", "t.jsonl", "--record-iterations", "0", "--", "touch", "started"], "number from 1"),
@@ -195,6 +197,30 @@ def test_environment_of_the_program(box):
     assert found["mode"] == 0o700 and found["claim_beside"]
     python = str(box.path / "python")
     assert found["path"] == [f"{python}/ebbtide/hook", python, str(box.path / "site")]
+
+
+def test_who_may_see_what_is_told_to_the_program(box):
+    program = """
+    import json, os
+    print(json.dumps([os.environ.get("EBB_" + each) for each in ("ENCRYPT", "VERIFY", "CORE_DUMPS")]))
+    """
+    assert json.loads(box.python(program, "--quiet").stdout) == [None, None, None]
+    options = ["--encrypt", "--verify", "content", "--no-core-dumps"]
+    assert json.loads(box.python(program, "--quiet", *options).stdout) == ["1", "content", "0"]
+    assert json.loads(box.python(program, "--quiet", EBB_ENCRYPT="1").stdout)[0] == "1"
+
+
+def test_without_libcrypto_nothing_is_missed_but_encryption(box):
+    (box.path / "libcrypto.so.3").write_text("no library")
+    without = {"LD_LIBRARY_PATH": str(box.path)}
+    result = box.run("run", "--encrypt", "--", "touch", "started", **without)
+    assert result.returncode == 2 and not (box.path / "started").exists()
+    assert result.stderr.startswith(b"ebb: flash cannot be encrypted: ") and b"install it" in result.stderr
+    assert result.stderr.count(b"\n") == 1
+    assert box.run("run", "--", "touch", "started", **without).returncode == 0
+    checks = json.loads(box.run("doctor", "--quick", "--json", **without).stdout)["checks"]
+    check = next(each for each in checks if each["id"] == "encryption")
+    assert check["verdict"] == "good" and not check["details"]["available"] and "install it" in check["remedy"]
 
 
 def test_idle_threads_of_openmp_sleep_soon(box):
