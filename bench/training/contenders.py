@@ -141,7 +141,7 @@ class Sitting:
             disk = possible.fastest(self.result["disks"])
             point["bound"] = possible.bound(shortened, point["budget_bytes"], disk)
             rates = [turn["both_ways_bps"] for label, turns in self.result["contenders"].items() for turn in turns
-                     if label == f"ebb run, 1/{share}" and turn.get("both_ways_bps")]
+                     if label.endswith(f", 1/{share}") and turn.get("both_ways_bps")]
             if rates:
                 point["both_ways_bps"] = statistics.median(rates)
                 point["bound_then"] = possible.bound(shortened, point["budget_bytes"],
