@@ -64,6 +64,7 @@ class SimulatedSpace final : public SpaceMemory {
   std::byte* base() const override { return base_; }
   std::size_t bytes() const override { return world_.config.blocks * world_.config.block_bytes; }
   std::string description() const override { return "simulated"; }
+  void leave_out_of_core_dumps() override {}
   Adoption* adoption(std::string& reason) override {
     reason = "it is simulated";
     return nullptr;
