@@ -12,6 +12,7 @@
 #include "bound/lower_bound.h"
 #include "drivers/linux/system/system_files.h"
 #include "ebb/status.h"
+#include "parallel.h"
 #include "plan/plan_report.h"
 #include "plan/pressure_plot.h"
 #include "text.h"
@@ -50,8 +51,12 @@ int plan_trace(const PlanArguments& arguments) {
   const Vitality vitality = counted_vitality(trace, 0);
   const Vitality counted = warm_up > 0 ? counted_vitality(trace, warm_up) : vitality;
   PlanFindings findings{trace, vitality, counted, machine, warm_up, {}, {}};
-  findings.written = lower_bound(counted, machine, {.copies = Copies::kWritten});
-  findings.kept = lower_bound(counted_vitality(trace, warm_up, Dead::kStays), machine, {.copies = Copies::kKeptClean});
+  run_in_parallel({[&] { findings.written = lower_bound(counted, machine, {.copies = Copies::kWritten}); },
+                   [&] {
+                     const Vitality kept = counted_vitality(trace, warm_up, Dead::kStays);
+                     findings.kept = lower_bound(kept, machine, {.copies = Copies::kKeptClean});
+                   }},
+                  [](std::size_t) {});
   if (!arguments.html.empty()) {
     write_page(arguments.html, draw_pressure_html(vitality, machine.device_bytes, title_of(trace)));
   }

@@ -23,6 +23,7 @@
 #include "ebb/units.h"
 #include "json_text.h"
 #include "numbers.h"
+#include "parallel.h"
 #include "plan/follow_program.h"
 #include "plan/whatif_report.h"
 #include "plan/whatif_simulation.h"
@@ -164,6 +165,18 @@ std::vector<WhatIfRow> rows_of(const Request& request, std::uint64_t peak_bytes)
   return rows;
 }
 
+// One rank's, of a budget for all.
+WhatIfRow simulate_rank(const Trace& trace, const Machine& machine, std::uint32_t ranks, WhatIfRow row) {
+  const std::uint64_t bytes = row.memory_bytes;
+  row.memory_bytes /= ranks;
+  // Where everything fits, blocks that are partly used need room too.
+  const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * TraceSimulator::Options{}.block_bytes;
+  if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, least);
+  row = simulate(trace, machine, row);
+  row.memory_bytes = bytes;
+  return row;
+}
+
 int report_on(const WhatIfArguments& arguments, Request& request, const Trace& trace, Json program) {
   const Vitality vitality = analyse(trace, 1);
   const std::uint32_t ranks = std::max(program.value("ranks_here", 1u), 1u);
@@ -172,16 +185,14 @@ int report_on(const WhatIfArguments& arguments, Request& request, const Trace& t
   findings.machine = request.machine;
   findings.available_bytes = read_machine_memory().usable_bytes();
   const Machine machine = with_part_of_flash(request.machine, ranks);
-  for (WhatIfRow& row : rows_of(request, ranks * vitality.peak_live_bytes)) {
-    show_progress(STDERR_FILENO, fmt::format("simulating {}", format_size(row.memory_bytes)));
-    const std::uint64_t bytes = row.memory_bytes;
-    row.memory_bytes /= ranks;
-    // Where everything fits, blocks that are partly used need room too.
-    const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * TraceSimulator::Options{}.block_bytes;
-    if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, least);
-    findings.rows.push_back(simulate(trace, machine, row));
-    findings.rows.back().memory_bytes = bytes;
-  }
+  findings.rows = rows_of(request, ranks * vitality.peak_live_bytes);
+  std::vector<std::function<void()>> pieces;
+  for (WhatIfRow& row : findings.rows) pieces.emplace_back([&] { row = simulate_rank(trace, machine, ranks, row); });
+  const auto told = [&](std::size_t done) {
+    show_progress(STDERR_FILENO, fmt::format("simulated {} of {} budgets", done, pieces.size()));
+  };
+  told(0);
+  run_in_parallel(pieces, told);
   show_progress(STDERR_FILENO, "");
   const std::string text =
       arguments.json ? json_text(to_json(findings)) : to_table(findings, wants_colour(STDOUT_FILENO));

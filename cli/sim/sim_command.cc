@@ -8,6 +8,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "base/rng.h"
@@ -15,6 +16,7 @@
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "numbers.h"
+#include "parallel.h"
 #include "rivals/policies.h"
 #include "sim/ranks_command.h"
 #include "sim/sim_report.h"
@@ -129,6 +131,33 @@ Trace varied(Trace trace, const std::vector<double>& factors) {
   return trace;
 }
 
+// Fills in what each policy and each bound comes to.
+void run_all(const std::vector<std::string>& names, const std::vector<double>& factors, SimFindings& findings) {
+  const TraceSimulator::Options& options = findings.options;
+  const Trace last = varied(findings.trace, options.iterations > 1 ? factors : std::vector<double>{});
+  std::vector<std::function<void()>> pieces;
+  const auto add_bound = [&](Bound& bound, Dead dead, Copies copies) {
+    pieces.emplace_back([&, dead, copies] {
+      bound = lower_bound(counted_vitality(last, findings.warm_up, dead), options.machine, {.copies = copies});
+    });
+  };
+  if (!is_artifact(findings)) {  // they take longest
+    add_bound(findings.bound, Dead::kStays, Copies::kKeptClean);
+    add_bound(findings.bound_written, Dead::kVanishes, Copies::kWritten);
+  }
+  findings.results.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    pieces.emplace_back([&, i] {
+      TraceSimulator simulator(findings.trace, make_any_policy(names[i]), options);
+      findings.results[i] = {names[i], simulator.run()};
+    });
+  }
+  ProgressLine progress(kSilence);
+  run_in_parallel(pieces, [&](std::size_t done) {
+    progress.show(fmt::format("{} of {} policies and bounds", done, pieces.size()));
+  });
+}
+
 }  // namespace
 
 int simulate_trace(const SimArguments& arguments) {
@@ -150,25 +179,7 @@ int simulate_trace(const SimArguments& arguments) {
     };
   }
   SimFindings findings{trace, arguments.trace, options, warm_up, arguments.vary, arguments.seed, {}, {}, {}};
-  ProgressLine progress(kSilence);
-  std::size_t count = 0;
-  const auto next = [&](std::string_view what) {
-    progress.show(fmt::format("{} of {}: {}", ++count, names.size() + 1, what));
-  };
-  for (const std::string& name : names) {
-    next(name);
-    TraceSimulator simulator(trace, make_any_policy(name), options);
-    findings.results.push_back({name, simulator.run()});
-  }
-  if (!is_artifact(findings)) {
-    next("lower bound");
-    const Trace last = varied(trace, options.iterations > 1 ? factors : std::vector<double>{});
-    findings.bound =
-        lower_bound(counted_vitality(last, warm_up, Dead::kStays), options.machine, {.copies = Copies::kKeptClean});
-    findings.bound_written =
-        lower_bound(counted_vitality(last, warm_up), options.machine, {.copies = Copies::kWritten});
-  }
-  progress.clear();
+  run_all(names, factors, findings);
   write_all(STDOUT_FILENO, arguments.json ? to_json(findings) : to_table(findings, wants_colour(STDOUT_FILENO)));
   return 0;
 }

@@ -1,5 +1,5 @@
-// `ebb sim TRACE`: runs the trace on a simulated machine with one policy after the other. Reads the file, writes to
-// stdout, and what it is doing to stderr if that is a terminal and it takes long; one thread.
+// `ebb sim TRACE`: runs the trace on a simulated machine with one policy beside the other. Reads the file, writes to
+// stdout, and how far it is to stderr if that is a terminal and it takes long; policies and bounds in parallel.
 #pragma once
 
 #include <cstdint>
