@@ -61,6 +61,11 @@ void check(Options& options) {
     options.memory = least;  // and not even that before it is needed
   }
   options.managed_bytes_min = std::max<std::uint64_t>(options.managed_bytes_min, 1);
+  if (options.managed_bytes_min > options.memory_max / 4) {
+    refuse("tensors of less than " + format_size(options.managed_bytes_min) +
+           " (--managed-min, EBB_MANAGED_MIN) stay in memory whatever the budget is, and that is " +
+           format_size(options.memory_max) + ": give at most a quarter of it");
+  }
   if (options.flash.empty()) options.flash = default_flash_directory();
 }
 

@@ -29,10 +29,15 @@ constexpr std::chrono::seconds kNeedMax{30};  // longer than the broker takes to
 
 JobMember::JobMember(const std::string& path, JobMessage hello) : socket_(connect_job(path)) {
   const bool joined = socket_ >= 0 && send_job(socket_, hello);
-  const int error = errno;
   wake_ = joined ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
   if (wake_ >= 0) return;
+  const int error = errno;
   if (socket_ >= 0) ::close(socket_);
+  if (error == EMFILE) {
+    throw Error(Status::kUnsupported,
+                "this process cannot join its job, and would have no memory budget: it has as many open files as it "
+                "may have; lift ulimit -n");
+  }
   throw Error(Status::kUnsupported, "this process cannot join its job ('" + path + "': " + std::strerror(error) +
                                         "), and would have no memory budget: the `ebb run` that it belongs to has "
                                         "ended; start it under a new one, or without EBB_JOB in its environment");
