@@ -265,6 +265,7 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
   account.stats.budget_bytes = parse_size(variables.front().second);
   account.on_device = variables.front().first == kDeviceMemory;
+  if (!arguments.block.empty()) account.block_bytes = parse_size(arguments.block);
   account.disk = flash_directory(variables);
   account.disk_read_bps = read_bps_of(account.disk);
   account.ranks = read_ranks(stats_path);

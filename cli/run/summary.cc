@@ -25,6 +25,8 @@ namespace ebb::cli {
 namespace {
 
 constexpr std::size_t kProcessesShown = 8;
+constexpr double kStallShareMin = 0.2;
+constexpr std::uint64_t kSmallBlockBytes = 256 * kKiB;
 constexpr double kReadBpsMin = 5e6;  // less is a rare block, and 0.00 GB/s
 
 double stall_seconds(const RunAccount& account) { return static_cast<double>(account.stats.stall_ns) / 1e9; }
@@ -185,6 +187,18 @@ std::string temporary_template(const std::string& target) { return target + ".XX
 
 }  // namespace
 
+std::string block_advice(const RunAccount& account) {
+  constexpr std::uint64_t kScatteredMin = 256;
+  const Stats& stats = account.stats;
+  const bool scattered = stats.scattered >= kScatteredMin && 2 * stats.scattered >= stats.faults;
+  if (!scattered || stall_share(account) < kStallShareMin || account.block_bytes <= kSmallBlockBytes) return "";
+  return fmt::format(
+      "--block 256KiB may be many times faster: {:.0f} % of the touches that waited were in no order, as a sort or a "
+      "shuffle makes them, and each brought {}",
+      100.0 * static_cast<double>(stats.scattered) / static_cast<double>(stats.faults),
+      format_size(account.block_bytes));
+}
+
 nlohmann::ordered_json summary_json(const RunAccount& account) {
   nlohmann::ordered_json json;
   json["managed"] = account.managed;
@@ -244,6 +258,7 @@ std::string summary_table(const RunAccount& account, bool colour) {
   row("stalled",
       fmt::format("{} of {} ({:.1f} %)", format_seconds(stall_seconds(account)), time, stall_share(account) * 100));
   wait_rows(account.waits, row);
+  if (const std::string advice = block_advice(account); !advice.empty()) row("smaller blocks", advice);
   if (account.on_device) {
     row("changes of mappings", fmt::format("{}, for which launches waited {}", stats.mappings,
                                            format_seconds(static_cast<double>(stats.mapping_ns) / 1e9)));

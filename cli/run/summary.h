@@ -22,6 +22,7 @@ struct RunAccount {
   std::uint64_t others = 0;     // that imported torch, and are not managed
   bool managed = false;         // and published statistics
   bool on_device = false;       // its budget is of GPU memory
+  std::uint64_t block_bytes = 2 << 20;
   std::string policy;
   std::string description;
   std::string not_loaded;  // why the program could load no library of Ebbtide's; empty if it could
@@ -37,6 +38,9 @@ struct RunAccount {
   std::vector<Rank> processes;  // that are neither ranks nor the first
   std::optional<JobFacts> job;  // nothing: the budget is not shared
 };
+
+// What smaller blocks would do for it; "": nothing that is known. Touches in no order bring a whole block each.
+std::string block_advice(const RunAccount& account);
 
 nlohmann::ordered_json summary_json(const RunAccount& account);
 

@@ -1,3 +1,4 @@
+// Pieces of work that are run beside one another: each once, told in order, and failures come out.
 #include "parallel.h"
 
 #include <gtest/gtest.h>

@@ -77,8 +77,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // Maps a file, or `bytes` of it from `offset` on (a multiple of 4096; 0 bytes: all from there), which are aligned to
   // blocks. It is read as it is touched, or announced, straight from the disk where its file system can (O_DIRECT);
   // what is in memory counts in the budget, and leaves without a write. What the program writes to it is its own, and
-  // never written to the file. Should the file change while it is mapped, a touch of what changed fails (SIGBUS, with a
-  // message) where it would have to be read again. Throws Error: no regular file, open for writing, no room.
+  // never written to the file. Should the file be written to while it is mapped, what is read again is as it is then;
+  // should it shrink, a touch of what is missing fails (SIGBUS, with a message). Throws Error: no regular file, open
+  // for writing, no room.
   virtual std::span<std::byte> map_file(const std::string& path, std::uint64_t /*offset*/ = 0,
                                         std::uint64_t /*bytes*/ = 0) {
     throw Error(Status::kUnsupported, "cannot map '" + path + "': a runtime with a GPU maps no files");

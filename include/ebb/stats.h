@@ -27,6 +27,7 @@ struct Stats {
   // Events.
   std::uint64_t launches = 0;        // operators announced that touch managed memory
   std::uint64_t faults = 0;          // touches of absent blocks
+  std::uint64_t scattered = 0;       // of those: of what is on flash, in no order, as a sort or a shuffle makes them
   std::uint64_t rescues = 0;         // evictions called back by a touch
   std::uint64_t allocations = 0;     // managed ones
   std::uint64_t reused = 0;          // of those: from the cache, at an address with its frames
@@ -53,7 +54,7 @@ struct StatsField {
   const char* name;
   std::uint64_t Stats::*counter;
 };
-inline constexpr std::array<StatsField, 33> kStatsFields{{
+inline constexpr std::array<StatsField, 34> kStatsFields{{
     {"budget_bytes", &Stats::budget_bytes},
     {"resident_bytes", &Stats::resident_bytes},
     {"peak_resident_bytes", &Stats::peak_resident_bytes},
@@ -70,6 +71,7 @@ inline constexpr std::array<StatsField, 33> kStatsFields{{
     {"rewritten_bytes", &Stats::rewritten_bytes},
     {"launches", &Stats::launches},
     {"faults", &Stats::faults},
+    {"scattered", &Stats::scattered},
     {"rescues", &Stats::rescues},
     {"allocations", &Stats::allocations},
     {"reused", &Stats::reused},

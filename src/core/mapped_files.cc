@@ -35,6 +35,7 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
   mappings_.emplace(first, mapping);
   state_.policy.mapped(serial_, bytes, blocks);
   state_.mapped_blocks += blocks.count;
+  if (shared) stale_.reserve(shared_blocks_ += blocks.count);
   return Status::kOk;
 }
 
@@ -46,6 +47,8 @@ void MappedFiles::unmap(BlockRange blocks) {
   mapping->mapped -= blocks.count;
   state_.mapped_blocks -= blocks.count;
   if (mapping->mapped > 0) return;
+  if (mapping->shared) shared_blocks_ -= mapping->blocks.count;
+  forget_stale(mapping->blocks);
   state_.policy.freed(mapping->serial);
   for (const auto& [place, part] : mapping->parts) state_.policy.freed(part.serial);
   static_cast<void>(state_.large_heap.free(mapping->heap_offset));
@@ -92,6 +95,23 @@ MappedFiles::Kinds MappedFiles::kinds(std::uint64_t offset, std::uint64_t bytes)
 bool MappedFiles::renew(BlockIndex block) {
   const FilePlace place = place_of(block);
   return !place.valid() || state_.engine.renew(block, place);
+}
+
+void MappedFiles::forget_stale(BlockRange blocks) {
+  std::erase_if(stale_, [&](BlockIndex block) { return block >= blocks.first && block < blocks.end(); });
+}
+
+// What the program has of a private mapping stays as it is: it may have been written to.
+void MappedFiles::note_changed(std::int32_t file) {
+  for (const auto& [first, mapping] : mappings_) {
+    if (mapping.file != file || !mapping.shared) continue;
+    forget_stale(mapping.blocks);
+    for (BlockIndex i = mapping.blocks.first; i != mapping.blocks.end(); i = i.next()) stale_.push_back(i);
+  }
+}
+
+void MappedFiles::renew_stale() {
+  std::erase_if(stale_, [&](BlockIndex block) { return renew(block); });
 }
 
 std::map<std::uint64_t, FilePart> MappedFiles::parts_in_files() const {

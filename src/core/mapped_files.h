@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "core/budget.h"
 #include "core/file_pass.h"
@@ -44,6 +45,11 @@ class MappedFiles {
   // What the program has written to a block is dropped: it is as the file has it, now. False: not at this moment.
   bool renew(BlockIndex block);
 
+  // The content of a file has changed. What is in memory of shared mappings is read anew when it is touched next, once
+  // renew_stale() could let go of it. Neither allocates.
+  void note_changed(std::int32_t file);
+  void renew_stale();
+
   // What these bytes are to the policy; none if they lie in no mapping.
   struct Part {
     std::uint64_t serial = 0;
@@ -73,6 +79,7 @@ class MappedFiles {
     std::map<std::pair<std::uint64_t, std::uint64_t>, Part> parts;  // by offset in the space, and bytes
   };
   const Mapping* mapping_at(std::uint64_t offset) const;
+  void forget_stale(BlockRange blocks);
   FilePlace place_in(const Mapping& mapping, BlockIndex block) const;
   Mapping* mapping_at(std::uint64_t offset) {
     return const_cast<Mapping*>(static_cast<const MappedFiles*>(this)->mapping_at(offset));
@@ -81,6 +88,8 @@ class MappedFiles {
   CoreState& state_;
   Budget& budget_;
   std::map<std::uint64_t, Mapping> mappings_;  // by offset of the first block
+  std::vector<BlockIndex> stale_;              // room for all of shared mappings
+  std::size_t shared_blocks_ = 0;
   std::uint64_t serial_ = kLastingSerials;
 };
 

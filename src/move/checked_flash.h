@@ -4,7 +4,8 @@
 // digest says what it holds, and to read it is to fill the frame.
 //
 // What comes from a file of the program's again has its digest taken only where the file may have changed, and one
-// time in 16 all the same, for the sake of disks that err. What the program may not write leaves without a digest.
+// time in 16 all the same, for the sake of disks that err: what is other than it was and whose file has not changed is
+// refused. What the program may not write leaves without a digest.
 //
 // Asked to, it does not take an equal digest for proof that a block is unchanged, but reads its copy, by way of a
 // bounded number of buffers, and compares the bytes. A copy that differs, or cannot be read, is written anew.
@@ -52,6 +53,7 @@ class CheckedFlash final : public FlashQueue {
  private:
   RawRequest raw(const FlashRequest& request, std::span<std::byte> bytes) const;
   bool is_as_before(const FlashRequest& request);
+  bool has_changed(const FlashRequest& request) const;
   void submit_write(FlashRequest& request, std::span<std::byte> bytes);
   void write(FlashRequest& request, std::span<std::byte> bytes, const Digest& now);
   std::size_t take_unmoved(std::span<FlashCompletion> completions);

@@ -290,7 +290,8 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   if (completion.status == Status::kOk) {
     counters_.fetched += completion.zeros ? 0 : 1;
     const Transfer arrived = end(token);
-    if (!extents_.has_digest(arrived.extent)) extents_.set_digest(arrived.extent, completion.digest);
+    const bool may_differ = !extents_.has_digest(arrived.extent) || ExtentPool::in_file(arrived.extent);
+    if (may_differ) extents_.set_digest(arrived.extent, completion.digest);
     const bool held = table_[arrived.block].held && !table_[arrived.block].awaited;
     table_[arrived.block].held = false;
     if (held) {

@@ -1,7 +1,8 @@
 // SourceFiles: the port to files that the program maps: opened once more, to be read past the page cache where that can
 // be. A file has one number as long as it is open, however often it is opened; requests of RawFlash name it.
 //
-// Threads: open() and close() any, under the runtime's lock; same_as_opened() any; serve() before and after all others.
+// Threads: open() and close() any, under the runtime's lock; same_as_opened() and changed() any; serve() before and
+// after all others.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +54,11 @@ class SourceFiles {
   virtual void close(std::int32_t file) = 0;
   // Whether nobody can have changed the file since it was opened. False: somebody may have, or nobody can tell.
   virtual bool same_as_opened(std::int32_t file) const = 0;
+  // Whether it is known to have changed since then.
+  virtual bool changed(std::int32_t file) const = 0;
+  // One whose content may have changed since it was opened, or named here; kNoFile: there is none more, or nobody
+  // tells. It costs a system call a file, and none where that could take long; never allocates.
+  virtual std::int32_t take_changed() = 0;
   // Names it, as it is now, in other processes, too: the same file with other content has another one.
   virtual std::string identity(std::int32_t file) const = 0;
   // For messages; never allocates.

@@ -37,6 +37,7 @@
 #include "runtime/pace/starvation_clock.h"
 #include "runtime/passes/pass_store.h"
 #include "runtime/stats_file.h"
+#include "runtime/waits/fault_order.h"
 #include "runtime/waits/memory_notes.h"
 #include "runtime/waits/timeline_writer.h"
 #include "runtime/waits/wait_ledger.h"
@@ -150,6 +151,8 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   void fault_loop();
   void serve_faults(std::span<const BlockIndex> blocks);
   void settle_faults();
+  void note_order(BlockIndex block);
+  void renew_changed_files();
   Lock lock_for_faults();
   void close_forming();
   void child_fault_loop();
@@ -270,6 +273,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   std::array<Fault, kFaultsMax> faulting_{};
   std::size_t faulting_count_ = 0;
   std::uint64_t faults_ = 0;
+  FaultOrder fault_order_;
   std::uint64_t steps_ = 0;
   LaunchClock launch_clock_;
   StarvationClock starvation_;
@@ -280,6 +284,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   std::map<std::string, std::int32_t> file_identities_;  // of files mapped until the first iteration
   bool remembered_ = false;                              // what this run does, for later ones
   bool told_left_ = false, told_cached_ = false;         // of files: said once
+  bool told_scattered_ = false;                          // likewise, of touches in no order
   std::uint64_t peak_resident_bytes_ = 0;
   std::vector<Snapshot> snapshots_;
   Snapshot forming_{};  // between before_fork and after_fork

@@ -17,6 +17,7 @@ constexpr std::size_t kPollBatch = 2;
 constexpr std::chrono::milliseconds kIdleWait{200};
 constexpr int kLockTryUs = 5;
 constexpr std::uint64_t kPublishEveryNs = 100'000'000;
+constexpr std::uint64_t kSmallBlockBytes = std::uint64_t{256} << 10;
 
 }  // namespace
 
@@ -60,6 +61,7 @@ void ManagedRuntime::move_loop() {
                         {engine.fetching(), engine.writing(), engine.counters().fetched, engine.counters().evicted});
     if (now - published_ns > kPublishEveryNs) {
       published_ns = now;
+      renew_changed_files();
       publish();
       remember(lock);
     }
@@ -67,6 +69,15 @@ void ManagedRuntime::move_loop() {
   }
   // What was submitted still belongs to the queue, whose destructor waits for it.
   publish();
+}
+
+// Who maps a file shared sees what others write to it: a little later than with the kernel's mappings.
+void ManagedRuntime::renew_changed_files() {
+  if (files_ == nullptr) return;
+  for (std::int32_t file = files_->take_changed(); file != FilePlace::kNoFile; file = files_->take_changed()) {
+    core_.files().note_changed(file);
+  }
+  core_.files().renew_stale();
 }
 
 void ManagedRuntime::publish() {
@@ -102,6 +113,7 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
   for (const BlockIndex block : blocks) {
     ++faults_;
     const BlockState before = core_.table()[block].state;
+    if (before == BlockState::kOnFlash) note_order(block);
     core_.fault(block);
     begin_fault(block, before);
   }
@@ -111,6 +123,18 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
   }
   settle_faults();
   after_change();
+}
+
+// Lock held.
+void ManagedRuntime::note_order(BlockIndex block) {
+  const std::uint64_t now = monotonic_ns();
+  const bool wasteful = fault_order_.note(block, now, stalls_.total_ns(now));
+  if (!wasteful || told_scattered_ || core_.block_bytes() <= kSmallBlockBytes) return;
+  told_scattered_ = true;
+  tell(
+      "ebb: memory is touched in no order (a sort, a shuffle?), and each touch waits for a block of %u KiB: smaller "
+      "blocks may be many times faster (ebb run --block 256KiB, or EBB_BLOCK).\n",
+      static_cast<unsigned>(core_.block_bytes() >> 10));
 }
 
 // Who has the lock may be in a call of malloc's that gives back adopted memory, which waits until it has been noticed.
@@ -159,9 +183,10 @@ void ManagedRuntime::report_lost() {
   if (const FilePlace place = core_.engine().lost_place(); place.valid()) {
     tell(
         "ebb: '%.300s' %s. A program that touches that part of it fails with SIGBUS rather than compute "
-        "with other data: map it again.\n",
+        "with other data. Check its disk, or map it again.\n",
         files_->name(place.file),
-        counters.corrupt > 0 ? "has changed since it was mapped" : "cannot be read any more, or has shrunk");
+        counters.corrupt > 0 ? "has other bytes than before, and nobody has changed it"
+                             : "cannot be read any more, or has shrunk");
     return;
   }
   tell(

@@ -150,6 +150,7 @@ std::vector<std::string> advice(const RunAccount& account, const Prediction& pre
     const auto cause = static_cast<WaitCause>(most - waits.cause_ns.begin());
     texts.push_back(fmt::format("It waited for {:.0f} % of its time. Of that, {:.0f} % because {}.",
                                 100 * stalled / wall, 100 * seconds(*most) / stalled, remedy_of(cause)));
+    if (const std::string blocks = block_advice(account); !blocks.empty()) texts.push_back(blocks + ".");
     if (!waits.modules.empty()) {
       const WaitEntry& worst = waits.modules.front();
       texts.push_back(

@@ -142,7 +142,8 @@ Status OpenedFiles::open(const std::string& path, const std::string& name, Sourc
     struct statfs system {};
     if (::fstatfs(opened.fd, &system) == 0) {
       opened.in_memory = in_memory(system.f_type);
-      opened.dated = keeps_times(system.f_type) && is_settled(opened.changed);
+      opened.local = keeps_times(system.f_type);
+      opened.dated = opened.local && is_settled(opened.changed);
     }
     opened.direct = opened.direct && !opened.in_memory;
   }
@@ -169,6 +170,7 @@ const char* OpenedFiles::look(const std::string& path, Opened& file) {
   file.inode = status.st_ino;
   file.bytes = status.st_size;
   file.changed = status.st_ctim;
+  file.written = status.st_mtim;
   return nullptr;
 }
 
@@ -186,6 +188,24 @@ bool OpenedFiles::same_as_opened(std::int32_t file) const {
   struct stat status {};
   return found != files_.end() && found->dated && ::fstat(file, &status) == 0 && status.st_size == found->bytes &&
          same(status.st_ctim, found->changed);
+}
+
+bool OpenedFiles::changed(std::int32_t file) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(files_, file, &Opened::fd);
+  struct stat status {};
+  return found != files_.end() && ::fstat(file, &status) == 0 &&
+         (status.st_size != found->bytes || !same(status.st_ctim, found->changed));
+}
+
+std::int32_t OpenedFiles::take_changed() {
+  for (Opened& opened : files_) {
+    struct stat status {};
+    if (!opened.local || ::fstat(opened.fd, &status) != 0 || same(status.st_mtim, opened.written)) continue;
+    opened.written = status.st_mtim;
+    return opened.fd;
+  }
+  return FilePlace::kNoFile;
 }
 
 void OpenedFiles::close(std::int32_t file) {

@@ -22,6 +22,8 @@ class OpenedFiles final : public SourceFiles {
   Status open(int descriptor, SourceFile& source, std::string& reason) override;
   void close(std::int32_t file) override;
   bool same_as_opened(std::int32_t file) const override;
+  bool changed(std::int32_t file) const override;
+  std::int32_t take_changed() override;
   std::string identity(std::int32_t file) const override;
   const char* name(std::int32_t file) const override;
   bool serve(FileMapper* mapper) override;
@@ -33,8 +35,10 @@ class OpenedFiles final : public SourceFiles {
     ino_t inode = 0;
     off_t bytes = 0;
     timespec changed{};
+    timespec written{};  // as take_changed() has seen it
     bool direct = false;
     bool in_memory = false;
+    bool local = false;  // no server is asked about it
     bool dated = false;  // `changed` tells whether it has changed
     std::string name;
   };
