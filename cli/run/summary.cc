@@ -16,6 +16,7 @@
 
 #include "drivers/linux/flash/block_cipher.h"
 #include "drivers/linux/system/system_files.h"
+#include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "run/wait_account.h"
@@ -26,7 +27,6 @@ namespace {
 
 constexpr std::size_t kProcessesShown = 8;
 constexpr double kStallShareMin = 0.2;
-constexpr std::uint64_t kSmallBlockBytes = 256 * kKiB;
 constexpr double kReadBpsMin = 5e6;  // less is a rare block, and 0.00 GB/s
 
 double stall_seconds(const RunAccount& account) { return static_cast<double>(account.stats.stall_ns) / 1e9; }
@@ -188,10 +188,10 @@ std::string temporary_template(const std::string& target) { return target + ".XX
 }  // namespace
 
 std::string block_advice(const RunAccount& account) {
-  constexpr std::uint64_t kScatteredMin = 256;
   const Stats& stats = account.stats;
-  const bool scattered = stats.scattered >= kScatteredMin && 2 * stats.scattered >= stats.faults;
-  if (!scattered || stall_share(account) < kStallShareMin || account.block_bytes <= kSmallBlockBytes) return "";
+  const bool scattered = stats.scattered >= Stats::kScatteredMin && 2 * stats.scattered >= stats.faults;
+  const bool large = account.block_bytes > Options::kSmallBlockBytes;
+  if (!scattered || !large || stall_share(account) < kStallShareMin) return "";
   return fmt::format(
       "--block 256KiB may be many times faster: {:.0f} % of the touches that waited were in no order, as a sort or a "
       "shuffle makes them, and each brought {}",

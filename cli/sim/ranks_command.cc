@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "numbers.h"
+#include "parallel.h"
 #include "rivals/policies.h"
 #include "sim/ranks_report.h"
 #include "sim/ring.h"
@@ -85,19 +87,23 @@ int simulate_ranks(const SimArguments& arguments, const Trace& trace, const std:
   const auto per_drive = read_number(arguments.per_drive, 1, kRanksMax);
   if (!per_drive) refuse(fmt::format("--per-drive: '{}' is not a number from 1 to {}", arguments.per_drive, kRanksMax));
   RanksFindings findings{trace, arguments.trace, policy, options.machine, ring_of(arguments), *per_drive, 0, {}, {}};
-  ProgressLine progress(kSilence);
-  progress.show("one rank alone");
   Ring two = findings.ring;
   two.ranks = 2;
   findings.gradient_bytes = with_all_reduces(trace, two).gradient_bytes;
-  findings.alone = run(with_all_reduces(trace, Ring{}), 1, 1, policy, options);
-  for (const std::uint32_t ranks : numbers) {
-    progress.show(fmt::format("{} ranks", ranks));
-    Ring ring = findings.ring;
-    ring.ranks = ranks;
-    const RingTrace with = with_all_reduces(trace, ring);
-    findings.rows.push_back(run(with, ranks, std::min(ranks, *per_drive), policy, options));
+  findings.rows.resize(numbers.size());
+  std::vector<std::function<void()>> pieces;
+  pieces.emplace_back([&] { findings.alone = run(with_all_reduces(trace, Ring{}), 1, 1, policy, options); });
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    pieces.emplace_back([&, i] {
+      Ring ring = findings.ring;
+      ring.ranks = numbers[i];
+      const std::uint32_t sharing = std::min(ring.ranks, *per_drive);
+      findings.rows[i] = run(with_all_reduces(trace, ring), ring.ranks, sharing, policy, options);
+    });
   }
+  ProgressLine progress(kSilence);
+  run_in_parallel(
+      pieces, [&](std::size_t done) { progress.show(fmt::format("{} of {} numbers of ranks", done, pieces.size())); });
   progress.clear();
   write_all(STDOUT_FILENO, arguments.json ? to_json(findings) : to_table(findings, wants_colour(STDOUT_FILENO)));
   return 0;

@@ -1,5 +1,5 @@
 // `ebb sim TRACE --ranks N,...`: so many ranks of one trace, with a drive that some of them share and a network between
-// all (src/sim/ring.h): from how many on one of the two binds. Writes to stdout; one thread.
+// all (src/sim/ring.h): from how many on one of the two binds. Writes to stdout; numbers of ranks in parallel.
 #pragma once
 
 #include "plan/trace.h"

@@ -25,6 +25,8 @@ struct Options {
   // The unit of residency; a power of two from 4 KiB. 0: 2 MiB, which is one huge page; on a GPU, where each change of
   // a mapping costs as much as copying some MiB, up to 128 MiB, a 128th of its memory at most.
   std::uint64_t block_bytes = 0;
+  // What is recommended where memory is touched in no order (Stats::scattered).
+  static constexpr std::uint64_t kSmallBlockBytes = 256 * kKiB;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.
   std::uint64_t managed_bytes_min = 64 * kKiB;
   // Files that the program maps by itself from now on (private, or only to read; not small ones) are managed, too,

@@ -7,6 +7,8 @@
 namespace ebb {
 
 struct Stats {
+  static constexpr std::uint64_t kScatteredMin = 256;  // fewer tell nothing
+
   // Memory now.
   std::uint64_t budget_bytes = 0;
   std::uint64_t resident_bytes = 0;       // frames that exist, small allocations and our own tables

@@ -16,6 +16,7 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
   if (bytes == 0 || count + 1 > state_.table.size()) return Status::kNoMemory;
   if (!budget_.has_places(0, 2 * count + 2) || !budget_.tables_fit(2 * count + 2)) return Status::kNoMemory;
   if (!budget_.prepare(2 * count + 2)) return Status::kBusy;
+  stale_.reserve(state_.mapped_blocks + count);
   const auto range = state_.large_heap.allocate((count + 1) * unit, ++state_.serial);
   if (!range) return Status::kNoMemory;
   const BlockRange blocks{state_.whole_blocks_of(range->offset, range->bytes).first, static_cast<std::uint32_t>(count)};
@@ -35,7 +36,6 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
   mappings_.emplace(first, mapping);
   state_.policy.mapped(serial_, bytes, blocks);
   state_.mapped_blocks += blocks.count;
-  if (shared) stale_.reserve(shared_blocks_ += blocks.count);
   return Status::kOk;
 }
 
@@ -47,7 +47,6 @@ void MappedFiles::unmap(BlockRange blocks) {
   mapping->mapped -= blocks.count;
   state_.mapped_blocks -= blocks.count;
   if (mapping->mapped > 0) return;
-  if (mapping->shared) shared_blocks_ -= mapping->blocks.count;
   forget_stale(mapping->blocks);
   state_.policy.freed(mapping->serial);
   for (const auto& [place, part] : mapping->parts) state_.policy.freed(part.serial);
@@ -110,8 +109,8 @@ void MappedFiles::note_changed(std::int32_t file) {
   }
 }
 
-void MappedFiles::renew_stale() {
-  std::erase_if(stale_, [&](BlockIndex block) { return renew(block); });
+bool MappedFiles::renew_stale() {
+  return std::erase_if(stale_, [&](BlockIndex block) { return renew(block); }) > 0;
 }
 
 std::map<std::uint64_t, FilePart> MappedFiles::parts_in_files() const {

@@ -46,9 +46,9 @@ class MappedFiles {
   bool renew(BlockIndex block);
 
   // The content of a file has changed. What is in memory of shared mappings is read anew when it is touched next, once
-  // renew_stale() could let go of it. Neither allocates.
+  // renew_stale() could let go of it: true, if it has of some. Neither allocates.
   void note_changed(std::int32_t file);
-  void renew_stale();
+  bool renew_stale();
 
   // What these bytes are to the policy; none if they lie in no mapping.
   struct Part {
@@ -88,8 +88,7 @@ class MappedFiles {
   CoreState& state_;
   Budget& budget_;
   std::map<std::uint64_t, Mapping> mappings_;  // by offset of the first block
-  std::vector<BlockIndex> stale_;              // room for all of shared mappings
-  std::size_t shared_blocks_ = 0;
+  std::vector<BlockIndex> stale_;              // room for all that is mapped
   std::uint64_t serial_ = kLastingSerials;
 };
 

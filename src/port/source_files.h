@@ -54,7 +54,8 @@ class SourceFiles {
   virtual void close(std::int32_t file) = 0;
   // Whether nobody can have changed the file since it was opened. False: somebody may have, or nobody can tell.
   virtual bool same_as_opened(std::int32_t file) const = 0;
-  // Whether it is known to have changed since then.
+  // Whether its content is known to have changed since then: not its name, or who may read it. Where its time was set
+  // back, it counts as not.
   virtual bool changed(std::int32_t file) const = 0;
   // One whose content may have changed since it was opened, or named here; kNoFile: there is none more, or nobody
   // tells. It costs a system call a file, and none where that could take long; never allocates.

@@ -17,7 +17,6 @@ constexpr std::size_t kPollBatch = 2;
 constexpr std::chrono::milliseconds kIdleWait{200};
 constexpr int kLockTryUs = 5;
 constexpr std::uint64_t kPublishEveryNs = 100'000'000;
-constexpr std::uint64_t kSmallBlockBytes = std::uint64_t{256} << 10;
 
 }  // namespace
 
@@ -77,7 +76,10 @@ void ManagedRuntime::renew_changed_files() {
   for (std::int32_t file = files_->take_changed(); file != FilePlace::kNoFile; file = files_->take_changed()) {
     core_.files().note_changed(file);
   }
-  core_.files().renew_stale();
+  if (!core_.files().renew_stale()) return;
+  pump();  // there are frames for who waits
+  settle_faults();
+  after_change();
 }
 
 void ManagedRuntime::publish() {
@@ -129,7 +131,7 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
 void ManagedRuntime::note_order(BlockIndex block) {
   const std::uint64_t now = monotonic_ns();
   const bool wasteful = fault_order_.note(block, now, stalls_.total_ns(now));
-  if (!wasteful || told_scattered_ || core_.block_bytes() <= kSmallBlockBytes) return;
+  if (!wasteful || told_scattered_ || core_.block_bytes() <= Options::kSmallBlockBytes) return;
   told_scattered_ = true;
   tell(
       "ebb: memory is touched in no order (a sort, a shuffle?), and each touch waits for a block of %u KiB: smaller "

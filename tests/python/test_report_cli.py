@@ -13,7 +13,7 @@ import textwrap
 import pytest
 from ebb_program import EBB, needs_ebb
 from fake_program import fake_page
-from test_run_cli import real_extension
+from test_run_cli import calibrate, real_extension
 
 pytestmark = needs_ebb
 
@@ -106,6 +106,9 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     (folder / "train.py").write_text(textwrap.dedent(TRAIN))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_")}
+    # Advice is about this disk, which binds however slow the processor beside it is.
+    calibrate(folder / "cache", folder, read_bps=1e8, write_bps=1e8)
+    environment["XDG_CACHE_HOME"] = str(folder / "cache")
     options = ["--memory", "96MiB", "--flash", str(folder), "--report", "r.html", "--trace-events", "events.json",
                "--json"]
     run = subprocess.run([EBB, "run", *options, "--", sys.executable, "train.py"], capture_output=True, cwd=folder,
@@ -140,7 +143,7 @@ def test_advice_comes_from_the_planner(trained):
     _, summary, data = trained
     as_run, more, faster = data["predictions"][:3]
     assert as_run["memory_bytes"] == summary["budget_bytes"] < more["memory_bytes"] == 1.25 * as_run["memory_bytes"]
-    assert faster["step_seconds"] < as_run["step_seconds"], "it is flash that it waits for"
+    assert faster["step_seconds"] < 0.7 * as_run["step_seconds"], "it is flash that it waits for"
     assert data["predictions"][-1]["label"] == "Room for everything" and data["predictions"][-1]["read_bytes"] == 0
     assert any("planner's simulation" in text for text in data["advice"])
 

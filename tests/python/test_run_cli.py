@@ -285,12 +285,17 @@ def test_summary_file(box):
     assert stat.S_IMODE((box.path / "s.json").stat().st_mode) & 0o600 == 0o600
 
 
+def calibrate(cache, flash, read_bps, write_bps=1e9):
+    """A cache in which `ebb calibrate` has measured the disk of this folder."""
+    mixed_bps = min(read_bps, write_bps)
+    rates = {"read_bps": read_bps, "write_bps": write_bps, "read_mixed_bps": mixed_bps, "write_mixed_bps": mixed_bps}
+    measured = {str(flash.resolve()): {**rates, "busy": rates, "checksum_bps": 1e10}}
+    (cache / "ebbtide").mkdir(parents=True)
+    (cache / "ebbtide/calibration.json").write_text(json.dumps({"version": 1, "flash": measured}))
+
+
 def calibrated(box, read_bps):
-    """A cache in which `ebb calibrate` has measured the disk of the box."""
-    rates = {"read_bps": read_bps, "write_bps": 1e9, "read_mixed_bps": 1e9, "write_mixed_bps": 1e9}
-    flash = {str((box.path / "tmp").resolve()): {**rates, "busy": rates, "checksum_bps": 1e10}}
-    (box.path / "cache/ebbtide").mkdir(parents=True)
-    (box.path / "cache/ebbtide/calibration.json").write_text(json.dumps({"version": 1, "flash": flash}))
+    calibrate(box.path / "cache", box.path / "tmp", read_bps)
 
 
 def test_summary_tells_of_steps_that_were_found(box):

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/index.h"
+#include "ebb/stats.h"
 
 namespace ebb {
 
@@ -19,7 +20,6 @@ class FaultOrder {
  public:
   static constexpr std::size_t kRuns = 16;
   static constexpr std::uint64_t kWindowNs = 10'000'000'000;
-  static constexpr std::uint64_t kScatteredMin = 256;  // in a window
 
   // A touch of this block, when so much time has been waited in all. True: for a while it was most of the time, and
   // most of these touches were scattered.
@@ -32,7 +32,7 @@ class FaultOrder {
     if (now_ns - begin_.ns < kWindowNs) return false;
     const Moment begin = std::exchange(begin_, {now_ns, waited_ns, next_, scattered_});
     const std::uint64_t scattered = scattered_ - begin.scattered;
-    return 2 * (waited_ns - begin.waited_ns) >= now_ns - begin.ns && scattered >= kScatteredMin &&
+    return 2 * (waited_ns - begin.waited_ns) >= now_ns - begin.ns && scattered >= Stats::kScatteredMin &&
            2 * scattered >= next_ - begin.touches;
   }
   // Touches that went on with none of those just before.

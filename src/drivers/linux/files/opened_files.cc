@@ -170,7 +170,7 @@ const char* OpenedFiles::look(const std::string& path, Opened& file) {
   file.inode = status.st_ino;
   file.bytes = status.st_size;
   file.changed = status.st_ctim;
-  file.written = status.st_mtim;
+  file.modified = file.seen = status.st_mtim;
   return nullptr;
 }
 
@@ -195,14 +195,14 @@ bool OpenedFiles::changed(std::int32_t file) const {
   const auto found = std::ranges::find(files_, file, &Opened::fd);
   struct stat status {};
   return found != files_.end() && ::fstat(file, &status) == 0 &&
-         (status.st_size != found->bytes || !same(status.st_ctim, found->changed));
+         (status.st_size != found->bytes || !same(status.st_mtim, found->modified));
 }
 
 std::int32_t OpenedFiles::take_changed() {
   for (Opened& opened : files_) {
     struct stat status {};
-    if (!opened.local || ::fstat(opened.fd, &status) != 0 || same(status.st_mtim, opened.written)) continue;
-    opened.written = status.st_mtim;
+    if (!opened.local || ::fstat(opened.fd, &status) != 0 || same(status.st_mtim, opened.seen)) continue;
+    opened.seen = status.st_mtim;
     return opened.fd;
   }
   return FilePlace::kNoFile;

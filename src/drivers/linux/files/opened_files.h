@@ -35,7 +35,8 @@ class OpenedFiles final : public SourceFiles {
     ino_t inode = 0;
     off_t bytes = 0;
     timespec changed{};
-    timespec written{};  // as take_changed() has seen it
+    timespec modified{};
+    timespec seen{};  // likewise, as take_changed() has seen it; under the runtime's lock alone
     bool direct = false;
     bool in_memory = false;
     bool local = false;  // no server is asked about it

@@ -63,6 +63,25 @@ TEST_F(OpenedFilesTest, WhatHasChangedIsNotTheSame) {
   EXPECT_FALSE(files_.same_as_opened(open()));
 }
 
+// Other bytes of a file are its own only where somebody wrote them: else the disk errs.
+TEST_F(OpenedFilesTest, ItsContentChangesWhenItIsWrittenTo) {
+  const std::int32_t file = open();
+  ASSERT_EQ(::chmod(path_.c_str(), 0640), 0);
+  ASSERT_EQ(::link(path_.c_str(), (path_ + "-too").c_str()), 0);
+  ASSERT_EQ(::unlink((path_ + "-too").c_str()), 0);
+  EXPECT_FALSE(files_.changed(file));
+  EXPECT_EQ(files_.take_changed(), FilePlace::kNoFile);
+  ::usleep(20'000);  // a tick of the clock that times are told by
+  std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).put('x').flush();
+  EXPECT_TRUE(files_.changed(file));
+  if (local_) {
+    EXPECT_EQ(files_.take_changed(), file);
+    EXPECT_EQ(files_.take_changed(), FilePlace::kNoFile);
+  }
+  EXPECT_TRUE(files_.changed(file)) << "still";
+  EXPECT_FALSE(files_.changed(file + 1));
+}
+
 TEST_F(OpenedFilesTest, WhatIsReadIsTheSame) {
   if (!local_) GTEST_SKIP() << "the temporary directory is not on ext4, whose times are known to tell";
   settle();
