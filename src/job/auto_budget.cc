@@ -75,7 +75,9 @@ std::uint64_t AutoBudget::update(const Sample& sample) {
   } else {
     grow(sample.now_ms, calm, margin);
   }
-  const std::uint64_t most = std::max(std::min(most_, level->total_bytes), kLeastBytes);
+  std::uint64_t most = most_;
+  for (const Level& each : sample.levels) most = std::min(most, each.total_bytes);
+  most = std::max(most, kLeastBytes);
   bytes_ = std::clamp(bytes_ / kPageBytes * kPageBytes, std::clamp(sample.least_bytes, kLeastBytes, most), most);
   return bytes_;
 }

@@ -213,6 +213,13 @@ TEST(AutoBudget, WithoutAnythingKnownItIsTheMost) {
   EXPECT_EQ(budget.update({}), kGiB);
 }
 
+// The tighter level is the one that leaves less; the other has less altogether.
+TEST(AutoBudget, TheLeastIsNoMoreThanAnyLevelHas) {
+  AutoBudget budget(513 * kMiB);
+  const AutoBudget::Sample sample{0, {{300 * kMiB, 300 * kMiB}, {400 * kMiB, 10 * kMiB}}, 0, 350 * kMiB, {}, {}};
+  EXPECT_EQ(budget.update(sample), 300 * kMiB);
+}
+
 rc::Gen<AutoBudget::Sample> any_sample() {
   return rc::gen::exec([] {
     AutoBudget::Sample sample;
