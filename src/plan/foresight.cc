@@ -84,6 +84,7 @@ void Foresight::cover(BlockRange blocks) {
   destination_.resize(blocks_seen(), Tier::kHost);
   demanded_blocks_.cover(blocks_seen());
   cleanings_.cover(blocks_seen());
+  reuse_.cover(blocks_seen());
 }
 
 void Foresight::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRange blocks) {
@@ -106,11 +107,13 @@ void Foresight::freed(std::uint64_t allocation) {
 void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
   Follower::budget(block_bytes, frames);
   loop_.set_frames(frames);
+  reuse_.set_frames(frames);
   if (routine_ != nullptr) routine_->budget(block_bytes, frames);
 }
 
 void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
   loop_.launched();
+  reuse_.launched();
   Follower::launched(op, touches);
   if (routine_ != nullptr) routine_->launched(op, touches);
   if (by_routine_) ++version_;
@@ -130,7 +133,12 @@ void Foresight::used_at_random(std::uint64_t op, BlockRange blocks) {
 }
 
 void Foresight::touched(BlockIndex block, std::uint64_t stamp) {
+  reuse_.touched();
   if (loop_.touched(block, stamp) && loop_.active()) ++version_;
+}
+
+void Foresight::arrived(BlockIndex block) {
+  if (reuse_.arrived(block)) ++version_;
 }
 
 void Foresight::step() {
@@ -256,6 +264,7 @@ std::uint64_t Foresight::unforeseen(BlockIndex index) const {
 
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   if (!following() && loop_.active()) return loop_.keep(index, block);
+  if (!following() && reuse_.active()) return reuse_.keep(index, block);
   if (by_routine_) {
     const std::uint64_t next = routine_->next_use(index);
     return std::max(next < kFar ? kHorizon - next : 0, unforeseen(index));

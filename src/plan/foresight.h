@@ -5,8 +5,9 @@
 // from the event that the plan names, in the order of need. What left without a plan, because the program did something
 // else, comes back in the order of its next use, as far ahead as everything that is used or made until then fits in
 // memory together. Without an iteration to follow this is `window`, which goes on to fetch what a backward pass needs
-// next (planner/rewind.h), or where nothing is announced, what a loop over mapped files does (planner/touch_loop.h). A
-// program whose iterations are not alike is followed by what it does in most of them (routine/).
+// next (planner/rewind.h), or where nothing is announced, what a loop over mapped files does (planner/touch_loop.h),
+// and keeps most of a loop over anything else (planner/cyclic_reuse.h). A program whose iterations are not alike is
+// followed by what it does in most of them (routine/).
 //
 // The queues hold room for all entries before ahead() and behind() take from them, which never allocate.
 #pragma once
@@ -18,6 +19,7 @@
 
 #include "plan/follow/block_marks.h"
 #include "plan/follow/follower.h"
+#include "plan/planner/cyclic_reuse.h"
 #include "plan/planner/habit.h"
 #include "plan/planner/planner.h"
 #include "plan/planner/rewind.h"
@@ -38,6 +40,7 @@ class Foresight final : public Follower {
   void ran(std::uint64_t ns) override;
   void used_at_random(std::uint64_t op, BlockRange blocks) override;
   void touched(BlockIndex block, std::uint64_t stamp) override;
+  void arrived(BlockIndex block) override;
   void budget(std::uint64_t block_bytes, std::uint32_t frames) override;
   void step() override;
   // What is to leave by plan is worth less than anything else.
@@ -90,8 +93,9 @@ class Foresight final : public Follower {
   std::vector<Tier> destination_;                            // by block
   std::uint64_t version_ = 0;
   CleaningQueue cleanings_;
-  Rewind rewind_;   // while there is nothing to follow
-  TouchLoop loop_;  // where nothing is announced
+  Rewind rewind_;      // while there is nothing to follow
+  TouchLoop loop_;     // where nothing is announced, of mapped files
+  CyclicReuse reuse_;  // and of all else
   std::uint64_t unforeseen(BlockIndex index) const;
   Habit habit_;  // of blocks that the plan has nothing of
   SecondUse second_use_;

@@ -26,6 +26,14 @@ TEST(FaultOrder, RunsSideBySideAreRuns) {
   EXPECT_EQ(order.scattered(), FaultOrder::kRuns);
 }
 
+TEST(FaultOrder, WhatIsReadAheadOfARunIsPartOfIt) {
+  FaultOrder order;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    for (std::uint32_t thread = 0; thread < 3; ++thread) order.note(BlockIndex(thread * 100'000 + 3 * i), 0, 0);
+  }
+  EXPECT_EQ(order.scattered(), 3u);
+}
+
 TEST(FaultOrder, TouchesByLotAreScattered) {
   FaultOrder order;
   Rng rng(1);

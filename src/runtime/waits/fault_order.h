@@ -2,7 +2,8 @@
 // a sort or a shuffle does. In no order each brings a whole block for the sake of a few bytes, and smaller blocks
 // serve.
 //
-// Owned by the runtime, under its lock. A heuristic of fixed size: so many runs side by side are told apart.
+// Owned by the runtime, under its lock. A heuristic of fixed size: so many runs side by side are told apart, of which
+// few may skip what came with the touch before.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +25,7 @@ class FaultOrder {
   // A touch of this block, when so much time has been waited in all. True: for a while it was most of the time, and
   // most of these touches were scattered.
   bool note(BlockIndex block, std::uint64_t now_ns, std::uint64_t waited_ns) {
-    const bool goes_on = std::any_of(last_.begin(), last_.end(), [&](BlockIndex last) {
-      return last.valid() && (last == block || last.next() == block);
-    });
+    const bool goes_on = follows(block);
     last_[next_++ % kRuns] = block;
     scattered_ += goes_on ? 0 : 1;
     if (now_ns - begin_.ns < kWindowNs) return false;
@@ -39,6 +38,18 @@ class FaultOrder {
   std::uint64_t scattered() const { return scattered_; }
 
  private:
+  // Of the latest few also at some distance: what lies between came with them, untouched.
+  static constexpr std::uint64_t kLatest = 3;
+  static constexpr std::uint32_t kBrought = 4;
+
+  bool follows(BlockIndex block) const {
+    for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(kRuns, next_); ++back) {
+      const std::uint32_t last = last_[(next_ - back) % kRuns].value();
+      if (block.value() >= last && block.value() - last <= (back <= kLatest ? kBrought : 1)) return true;
+    }
+    return false;
+  }
+
   struct Moment {
     std::uint64_t ns = 0, waited_ns = 0, touches = 0, scattered = 0;
   };
