@@ -347,7 +347,10 @@ int dispatch(std::vector<std::string> arguments) {
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-    return complain(fmt::format("{}; see ebb --help", error.what()));
+    const std::string_view problem = error.what();
+    const std::size_t repeated = problem.find(": At Most 1 required");
+    if (repeated == std::string_view::npos) return complain(fmt::format("{}; see ebb --help", problem));
+    return complain(fmt::format("{} is given more than once; give it once", problem.substr(0, repeated)));
   }
   refuse_empty_values(*app.get_subcommands().front());
   if (top->parsed()) return show_runs(line.top);

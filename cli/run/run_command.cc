@@ -73,7 +73,10 @@ std::uint64_t memory_budget(const std::string& text) {
   }
   const std::uint64_t bytes = parse_option_size("--memory", text);
   if (bytes == 0) refuse("--memory: a budget of nothing cannot hold any tensor; give a size such as 1.5GiB");
-  return bytes;
+  const std::uint64_t most = read_machine_memory().most_bytes();
+  if (most == 0 || bytes <= most) return bytes;
+  write_all(STDERR_FILENO, fmt::format("ebb: --memory {} is more than there is; it is {}\n", text, format_size(most)));
+  return most;
 }
 
 std::string flash_variable(const std::string& text) {

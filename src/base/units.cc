@@ -84,6 +84,7 @@ long double parse_bytes(std::string_view text, std::string_view body, const Word
   while (!unit.empty() && unit.back() == ' ') unit.remove_suffix(1);
   const auto bytes_each = unit_bytes(unit);
   if (!bytes_each) refuse(text, "has an unknown unit", wording);
+  if (fraction && unit.empty()) refuse(text, "is a fraction of bytes", wording);
   const long double bytes = number / scale * static_cast<long double>(*bytes_each);
   if (bytes > static_cast<long double>(kSizeMax)) refuse(text, "is too large", wording);
   return bytes;

@@ -197,15 +197,6 @@ void ManagedRuntime::count_small(std::int64_t bytes) {
   changed_.wait_for(lock, kMakeRoomMax, [&] { return !core_.budget().over(); });
 }
 
-void ManagedRuntime::out_of_memory(std::size_t bytes) {
-  const Stats now = stats();
-  throw Error(Status::kNoMemory,
-              "out of memory: " + format_size(bytes) + " asked for, with " + format_size(now.live_bytes) +
-                  " of tensors alive, a memory budget of " + format_size(now.budget_bytes) + " and room for " +
-                  format_size(now.flash_limit_bytes) + " on flash in '" + flash_directory_ +
-                  "'. Give it more memory (--memory, EBB_MEMORY) or more flash (--flash DIR:SIZE, EBB_FLASH).");
-}
-
 // Calls `use` with those of the accesses that lie in the space; not at all if none does.
 template <typename F>
 void ManagedRuntime::with_ranges(std::span<const Access> accesses, F&& use) const {

@@ -5,6 +5,7 @@ real extension and is skipped where that is missing.
 import json
 import os
 import re
+import resource
 import signal
 import stat
 import struct
@@ -34,6 +35,8 @@ pytestmark = needs_ebb
         (["--memory", "0", "--", "touch", "started"], "--memory"),
         (["--memory", "", "--", "touch", "started"], "--memory: the value is empty"),
         (["--memory", "1e9", "--", "touch", "started"], "unit"),
+        (["--memory", "1.5", "--", "touch", "started"], "fraction of bytes"),
+        (["--memory", "1GiB", "--memory", "2GiB", "--", "touch", "started"], "--memory is given more than once"),
         (["--memroy", "1GiB", "--", "touch", "started"], "unknown option '--memroy'"),
         (["--policy", "magic", "--", "touch", "started"], "on_demand, window, deepum"),
         (["--device-memory", "lots", "--", "touch", "started"], "size 'lots'"),
@@ -66,6 +69,11 @@ def test_run_refuses_nonsense(box, options, words):
     assert result.stdout == b""
     assert not (box.path / "started").exists()
     assert box.leftovers() == []
+
+
+def test_more_memory_than_there_is(box):
+    result = box.run("run", "--quiet", "--memory", "900TiB", "--", "true")
+    assert result.returncode == 0 and b"ebb: --memory 900TiB is more than there is; it is" in result.stderr
 
 
 def test_top_level_usage(box):
@@ -416,6 +424,21 @@ def test_unmodified_training_script(tmp_path):
     summary = json.loads((tmp_path / "s.json").read_text())
     assert summary["managed"] and summary["evicted_bytes"] > 0
     assert summary["peak_resident_bytes"] <= summary["budget_bytes"]
+
+
+def test_out_of_memory_names_a_limit_on_files(tmp_path):
+    if not real_extension():
+        pytest.skip("ebbtide._C is not built for this Python")
+
+    def limit_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    command = [EBB, "run", "--quiet", "--memory", "64MiB", "--flash", str(tmp_path), "--", sys.executable, "-c",
+               "import torch; torch.ones(50 << 20)"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_")}
+    result = subprocess.run(command, capture_output=True, env=environment, timeout=600, preexec_fn=limit_files)
+    assert result.returncode == 1
+    assert b"(`ulimit -f` limits each file to 1.00 MiB: lift it)" in result.stderr, result.stderr.decode()
 
 
 def test_program_that_imports_ebbtide_before_torch(tmp_path):

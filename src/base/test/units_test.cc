@@ -42,8 +42,9 @@ TEST(ParseSize, AcceptsWhatPeopleWrite) {
 }
 
 TEST(ParseSize, RefusesNonsenseAndQuotesIt) {
-  for (const char* text : {"", " ", "GiB", "-1", "+1", "1.5.5G", "12XB", "1 G B", "0x10", "1e9", "nan", ".", "1,5G",
-                           "65537T", "99999999999999999999G", "1234567890123456789012345678901", "1G\n1"}) {
+  for (const char* text :
+       {"", " ", "GiB", "-1", "+1", "1.5.5G", "12XB", "1 G B", "0x10", "1e9", "1.5", "1.", "nan", ".", "1,5G", "65537T",
+        "99999999999999999999G", "1234567890123456789012345678901", "1G\n1"}) {
     try {
       const std::uint64_t bytes = parse_size(text);
       ADD_FAILURE() << "'" << text << "' was taken for " << bytes;
