@@ -54,6 +54,12 @@ def _then(result, label):
     return f"{rate / 1e9:.1f}" if rate else "-"
 
 
+def _processors(turns, result, of):
+    """Seconds of all processors together."""
+    known = [seconds_of(turn, result, of) for turn in turns if turn.get(of)]
+    return f"{statistics.median(known):.2f}" if known else "-"
+
+
 def title(result):
     return (f"{result['model']}: {format_size(result['peak_bytes'])} of tensors at the peak, "
             f"{format_size(result['base_bytes'])} beside them; torch {result.get('torch', '?')}, "
@@ -69,24 +75,22 @@ def table(result):
     seconds = _seconds(result)
     tuned = _tuned(seconds)
     rows = [[result["model"], "step", "x of tuned stock", "of what is possible", "disk GB/s", "of the possible then",
-             "first step", "waiting", "read GiB/step", "written GiB/step"]]
+             "first step", "waiting", "processor s/step", "stolen s/step", "read GiB/step", "written GiB/step"]]
     for label, turns in result["contenders"].items():
         if label not in seconds:
-            rows.append([label, "failed", *["-"] * 8])
+            rows.append([label, "failed", *["-"] * (len(rows[0]) - 2)])
             continue
         median = statistics.median(seconds[label])
         row = [label, median_range(seconds[label]), f"{tuned / median:.2f}" if tuned else "-",
                _possible(result, label, median), _then(result, label), _possible(result, label, median, "bound_then"),
                f"{statistics.median(turn['seconds'][0] for turn in turns):.2f} s"]
         stats = [turn["stats"] for turn in turns if "stats" in turn]
-        if stats:
-            steps = sum(len(turn["seconds"]) for turn in turns)
-            whole = sum(sum(turn["seconds"]) for turn in turns)
-            row += [f"{sum(each['stall_ns'] for each in stats) / 1e9 / whole:.0%}",
-                    _gib(sum(each["fetched_bytes"] for each in stats) / steps),
-                    _gib(sum(each["evicted_bytes"] for each in stats) / steps)]
-        else:
-            row += ["-"] * 3
+        steps = sum(len(turn["seconds"]) for turn in turns)
+        whole = sum(sum(turn["seconds"]) for turn in turns)
+        row.append(f"{sum(each['stall_ns'] for each in stats) / 1e9 / whole:.0%}" if stats else "-")
+        row += [_processors(turns, result, of) for of in ("processor_s", "stolen_s")]
+        row += [_gib(sum(each[of] for each in stats) / steps) if stats else "-"
+                for of in ("fetched_bytes", "evicted_bytes")]
         rows.append(row)
     return rows
 
@@ -117,6 +121,10 @@ def _heading(results):
             f"({_disk(results)}, `ebb calibrate` in the same sitting)")
     if any("both_ways_bps" in point for result in results["training"] for point in result["shares"].values()):
         text += "; disk: reads and writes together, by fio just before each turn, and what is possible with that"
+    if any(turn.get("stolen_s") for result in results["training"] for turns in result["contenders"].values()
+           for turn in turns):
+        text += ("; processor: seconds of all processors in a step, stolen: those that the host of this virtual "
+                 "machine took")
     return text + ("; *: by the bytes that one launch larger than memory must move" if weaker else "")
 
 

@@ -229,8 +229,8 @@ class Sitting:
         except ChildError as error:
             self.note(f"{each.label} failed in {format_size(limit) if limit else 'all memory'}: {error.reason()}"[:400])
             return
-        record |= {"seconds": child.all("seconds"), "bits": child.all("bits"),
-                   "process_peak_bytes": child.find("peak_rss_bytes")}
+        record |= {each: child.all(each) for each in ("seconds", "processor_s", "stolen_s", "bits")}
+        record["process_peak_bytes"] = child.find("peak_rss_bytes")
         if summary:
             record["stats"] = {key: value for key, value in summary.items()
                                if isinstance(value, (int, float)) and not isinstance(value, bool)}
@@ -248,9 +248,9 @@ def _without_cgroup(run):
     return alone
 
 
-def seconds_of(turn, result):
+def seconds_of(turn, result, of="seconds"):
     """A turn's number: the median of its steps; of iterations that differ the mean, over the same ones for all."""
-    counted = turn["seconds"][min(result["warm_up"], len(turn["seconds"]) - 1):]
+    counted = turn[of][min(result["warm_up"], len(turn[of]) - 1):]
     return statistics.fmean(counted) if result["varies"] else statistics.median(counted)
 
 

@@ -1,11 +1,13 @@
 """The training script of the benchmark, the same for every contender; it knows nothing of Ebbtide.
 
-Prints JSON lines: the process's memory before the model, then each step's duration and the bits of its loss, and at
-the end the most memory the process ever had. The same seed gives every contender the same data.
+Prints JSON lines: the process's memory before the model, then for each step its duration, what the process had of the
+processors, what the host of a virtual machine took of them, and the bits of its loss; at the end the most memory the
+process ever had. The same seed gives every contender the same data.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import random
 import struct
@@ -20,6 +22,13 @@ def status_bytes(field):
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def clocks():
+    """Seconds: the wall's, the processors' in this process, and the processors' that the host has taken from all."""
+    fields = pathlib.Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
+    stolen = int(fields[8]) if len(fields) > 8 else 0
+    return time.perf_counter(), time.process_time(), stolen / os.sysconf("SC_CLK_TCK")
 
 
 def main():
@@ -39,7 +48,7 @@ def main():
     model, optimizer, make_batch, loss_of = models.build(arguments.model, arguments.quick)
     model.train()
     for step in range(arguments.steps):
-        started = time.perf_counter()
+        before = clocks()
         evaluates = models.evaluates(arguments.model, step)
         if not evaluates:
             optimizer.zero_grad()
@@ -49,7 +58,9 @@ def main():
             loss.backward()
             optimizer.step()
         bits = struct.pack(">f", loss.item()).hex()
-        print(json.dumps({"step": step, "bits": bits, "seconds": time.perf_counter() - started}), flush=True)
+        seconds, processor_s, stolen_s = (now - then for now, then in zip(clocks(), before))
+        print(json.dumps({"step": step, "bits": bits, "seconds": seconds, "processor_s": processor_s,
+                          "stolen_s": stolen_s}), flush=True)
     print(json.dumps({"peak_rss_bytes": status_bytes("VmHWM")}), flush=True)
 
 

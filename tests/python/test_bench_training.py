@@ -32,8 +32,12 @@ def result(kind="bounded", seconds=0.5):
                            "ebb run, 1/8": []}}
 
 
+def rows_of(found):
+    return {row[0]: row for row in reports.training.table(found)}
+
+
 def test_a_row_says_x_of_tuned_stock_and_how_much_of_what_is_possible():
-    rows = {row[0]: row for row in reports.training.table(result())}
+    rows = rows_of(result())
     assert rows["ebb run, 1/3"][1:4] == ["2.00 s (1.00-3.00)", "0.55", "25%"]
     assert rows["stock, as it comes"][2:4] == ["0.52", "-"]
     assert rows["ebb run, 1/8"][1] == "failed"
@@ -42,22 +46,31 @@ def test_a_row_says_x_of_tuned_stock_and_how_much_of_what_is_possible():
 def test_the_faster_stock_counts_though_it_is_not_the_tuned_one():
     found = result()
     found["contenders"]["stock, as it comes"] = [turn([0.5, 0.5])]
-    assert {row[0]: row[2] for row in reports.training.table(found)}["ebb run, 1/3"] == "0.25"
+    assert rows_of(found)["ebb run, 1/3"][2] == "0.25"
 
 
 def test_a_weaker_bound_is_marked_and_varying_iterations_have_none():
-    assert {row[0]: row[3] for row in reports.training.table(result(possible.WEAKER))}["ebb run, 1/3"] == "25% *"
-    assert {row[0]: row[3] for row in reports.training.table(result("none", None))}["ebb run, 1/3"] == "-"
+    assert rows_of(result(possible.WEAKER))["ebb run, 1/3"][3] == "25% *"
+    assert rows_of(result("none", None))["ebb run, 1/3"][3] == "-"
     heading, rows = reports.training.document({"rounds": 2, "training": [result(possible.WEAKER)]})
     assert "*: by the bytes that one launch larger than memory must move" in heading
     assert "2.00 s (1.00-3.00); x 0.55; 25% *" in rows[1]
 
 
+def test_a_row_says_what_a_step_had_of_the_processors_and_what_the_host_took():
+    found = result()
+    assert rows_of(found)["ebb run, 1/3"][8:10] == rows_of(found)["stock, tuned: both"][8:10] == ["-", "-"]
+    for turn_ in found["contenders"]["ebb run, 1/3"]:
+        turn_ |= {"processor_s": [9.0, 9.0, 1.5, 1.5], "stolen_s": [9.0, 9.0, 0.0, 0.5]}
+    assert rows_of(found)["ebb run, 1/3"][8:10] == ["1.50", "0.25"]
+    assert "stolen: those that the host" in reports.training.document({"rounds": 2, "training": [found]})[0]
+
+
 def test_a_row_says_what_the_disk_gave_just_then_where_that_is_known():
     found = result()
-    assert {row[0]: row[4:6] for row in reports.training.table(found)}["ebb run, 1/3"] == ["-", "-"]
+    assert rows_of(found)["ebb run, 1/3"][4:6] == ["-", "-"]
     found["shares"]["3"] |= {"both_ways_bps": 2.5e9, "bound_then": {"seconds": 1.0, "kind": "bounded"}}
-    assert {row[0]: row[4:6] for row in reports.training.table(found)}["ebb run, 1/3"] == ["2.5", "50%"]
+    assert rows_of(found)["ebb run, 1/3"][4:6] == ["2.5", "50%"]
     assert "by fio just before each turn" in reports.training.document({"rounds": 2, "training": [found]})[0]
 
 
