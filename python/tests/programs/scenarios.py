@@ -23,6 +23,14 @@ def some_tensors(seed=0, count=COUNT, words=WORDS):
     return [torch.randn(words, generator=generator) for _ in range(count)]
 
 
+def numpy_loop(passes):
+    """Over twice the budget, in NumPy, which announces nothing."""
+    array = torch.arange(4 << 20, dtype=torch.float32).numpy()
+    for _ in range(passes):
+        array += 1
+    return float(array[-1]), float(array.sum())
+
+
 def numpy_views():
     """Writes that no operator announces: through NumPy, a raw pointer and a memory view."""
     tensors = some_tensors()

@@ -40,6 +40,11 @@ def test_deep_copies_are_managed(flash):
     assert stats["peak_live_bytes"] > 7 * 4 * 4 * 640 * 640  # weights of a model and of its six copies
 
 
+def test_most_of_a_loop_over_more_than_memory_stays(flash):
+    stats = compare(flash, "numpy_loop", passes=12)
+    assert stats["fetched_bytes"] < 0.75 * 12 * 16 * runner.MIB
+
+
 def test_lookups_fetch_the_rows_that_they_use(flash):
     stats = compare(flash, "lookups")
     assert stats["fetched_bytes"] < 32 * runner.MIB  # of 64, 40 times
