@@ -1,11 +1,10 @@
 // ManagedRuntime: a budget that changes while the program runs, and one that is used up. Whoever asks for another
 // waits, step by step; the mover evicts, and faults are served in between.
-#include <sys/resource.h>
-
 #include <algorithm>
 
 #include "base/clock.h"
 #include "runtime/managed_runtime.h"
+#include "runtime/tell.h"
 
 namespace ebb {
 namespace {
@@ -20,13 +19,6 @@ constexpr std::chrono::milliseconds kTurn{10};
 // In which nothing left.
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::seconds kJobPatience{2};
-
-// In words, where the shell has set one: it ends flash as a full disk does.
-std::string limit_of_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-  return " (`ulimit -f` limits each file to " + format_size(limit.rlim_cur) + ": lift it)";
-}
 
 }  // namespace
 
@@ -64,7 +56,8 @@ void ManagedRuntime::out_of_memory(std::size_t bytes) {
   throw Error(Status::kNoMemory,
               "out of memory: " + format_size(bytes) + " asked for, with " + format_size(now.live_bytes) +
                   " of tensors alive, a memory budget of " + format_size(now.budget_bytes) + " and room for " +
-                  format_size(now.flash_limit_bytes) + " on flash in '" + flash_directory_ + "'" + limit_of_files() +
+                  format_size(now.flash_limit_bytes) + " on flash in '" + flash_directory_ + "'" +
+                  file_limit_in_words() +
                   ". Give it more memory (--memory, EBB_MEMORY) or more flash (--flash DIR:SIZE, EBB_FLASH).");
 }
 

@@ -1,11 +1,14 @@
 // See tell.h.
 #include "runtime/tell.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+
+#include "ebb/units.h"
 
 namespace ebb {
 
@@ -17,6 +20,12 @@ void tell(const char* format, ...) {
   va_end(values);
   const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), sizeof text - 1);
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, bytes);
+}
+
+std::string file_limit_in_words() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  return " (`ulimit -f` limits each file to " + format_size(limit.rlim_cur) + ": lift it)";
 }
 
 }  // namespace ebb

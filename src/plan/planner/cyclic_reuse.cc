@@ -9,7 +9,7 @@ bool CyclicReuse::arrived(BlockIndex block) {
   const bool again = came_[i] != 0;
   const std::uint32_t distance = ++now_ - came_[i];
   came_[i] = now_;
-  if (again && quiet_ >= kQuiet) judge(distance);
+  if (again && silence_.lasts()) judge(distance);
   passes_[i] = again && keeping_;
   return active() && now_ % std::max(frames_ / 64, 1u) == 0;
 }

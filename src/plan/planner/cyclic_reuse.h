@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/planner/silence.h"
 #include "plan/policy.h"
 
 namespace ebb {
@@ -31,22 +32,21 @@ class CyclicReuse {
     passes_.resize(blocks, false);
   }
   void set_frames(std::uint32_t frames) { frames_ = frames; }
-  void launched() { quiet_ = 0; }
-  void touched() { quiet_ = std::min(quiet_ + 1, kQuiet); }
+  void launched() { silence_.launched(); }
+  void touched() { silence_.touched(); }
   // Returns whether blocks may have come to be worth less.
   bool arrived(BlockIndex block);
-  bool active() const { return keeping_ && quiet_ >= kQuiet; }
+  bool active() const { return keeping_ && silence_.lasts(); }
 
   // What has just come is in use; of what came again the oldest leaves first, and before all that stays.
   std::uint64_t keep(BlockIndex index, const Block& block) const {
     const std::uint32_t i = index.value();
     const bool leaves = i < passes_.size() && passes_[i] && now_ - came_[i] >= in_use();
-    return leaves ? std::min(block.last_use, kStays - 1) : kStays + std::min(block.last_use, kStays - 1);
+    return (leaves ? 0 : kStays) + std::min(block.last_use, kStays - 1);
   }
 
  private:
   static constexpr std::uint64_t kStays = std::uint64_t{1} << 50;
-  static constexpr std::uint32_t kQuiet = 16;                             // touches since the last launch
   static constexpr std::uint32_t kSure = 16, kMost = 32, kMiss = 4;       // of the score
   static constexpr std::uint32_t kMoreNeeded = 4, kNeededMax = 1u << 12;  // after a try that failed
   static constexpr std::uint32_t kLoopMax = 8;                 // times memory; of a longer loop too little would stay
@@ -62,7 +62,7 @@ class CyclicReuse {
   std::vector<bool> passes_;         // by block: it came again while most was kept
   std::uint32_t frames_ = 0;
   std::uint32_t now_ = 0;  // arrivals
-  std::uint32_t quiet_ = 0;
+  Silence silence_;
   std::uint32_t loop_ = 0;   // so many arrivals are between two of a block, or were before most was kept
   std::uint32_t score_ = 0;  // how regular that is
   std::uint32_t needed_ = kSure;

@@ -28,7 +28,7 @@ void TouchLoop::append(BlockIndex block) {
 
 bool TouchLoop::touched(BlockIndex block, std::uint64_t stamp) {
   now_ = std::max(now_, stamp);
-  quiet_ = std::min(quiet_ + 1, kQuiet);
+  silence_.touched();
   if (!is_mapped(block)) return false;
   const std::uint32_t place = place_of(block);
   if (place == kNone) {

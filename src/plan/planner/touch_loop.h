@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/planner/silence.h"
 #include "plan/policy.h"
 
 namespace ebb {
@@ -27,10 +28,10 @@ class TouchLoop {
   // They are unmapped: what was learned is forgotten.
   void uncover(BlockRange blocks);
   void set_frames(std::uint32_t frames) { frames_ = frames; }
-  void launched() { quiet_ = 0; }
+  void launched() { silence_.launched(); }
   // Returns whether blocks may have come to be worth less.
   bool touched(BlockIndex block, std::uint64_t stamp);
-  bool active() const { return score_ >= kSure && quiet_ >= kQuiet && order_.size() >= kLoopMin; }
+  bool active() const { return score_ >= kSure && silence_.lasts() && order_.size() >= kLoopMin; }
 
   std::uint64_t keep(BlockIndex index, const Block& block) const;
   Policy::Ahead next(const PageTable& table) const;
@@ -39,7 +40,6 @@ class TouchLoop {
   static constexpr std::uint32_t kNone = 0xffffffff;
   static constexpr std::uint64_t kMost = std::uint64_t{1} << 50;  // worth of what is in use
   static constexpr std::uint32_t kLoopMin = 16;                   // blocks
-  static constexpr std::uint32_t kQuiet = 16;                     // touches since the last launch
   static constexpr std::uint32_t kSure = 8, kScoreMax = 64, kMiss = 4;
   static constexpr std::uint32_t kJitterMax = 12;             // threads are not at one place
   static constexpr std::uint32_t kReachMax = 32;              // what keeps a disk busy
@@ -69,7 +69,7 @@ class TouchLoop {
   std::uint32_t frames_ = 0;
   bool around_ = false;      // it has been gone through once, and the order has an end
   std::uint32_t score_ = 0;  // how well touches were foreseen
-  std::uint32_t quiet_ = 0;
+  Silence silence_;
   std::uint64_t now_ = 0;  // the latest stamp
 };
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "ebb/units.h"
 #include "runtime/device/gpu_runtime.h"
+#include "runtime/tell.h"
 
 namespace ebb {
 
@@ -19,8 +20,8 @@ void GpuRuntime::out_of_memory(std::size_t bytes) const {
               "out of memory: " + format_size(bytes) + " asked for, with " + format_size(now.live_bytes) +
                   " of tensors alive, " + format_size(now.budget_bytes) + " of GPU memory, " +
                   format_size(options_.memory) + " of host memory and room for " + format_size(now.flash_limit_bytes) +
-                  " on flash in '" + flash_directory_ + "'. Give it more of one of them (--device-memory, --memory, " +
-                  "--flash DIR:SIZE).");
+                  " on flash in '" + flash_directory_ + "'" + file_limit_in_words() +
+                  ". Give it more of one of them (--device-memory, --memory, " + "--flash DIR:SIZE).");
 }
 
 void GpuRuntime::out_of_frames(std::size_t blocks) const {
