@@ -29,15 +29,24 @@ Status Allocations::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   return Status::kOk;
 }
 
-// Memory for a new allocation before the kernel that fills it runs: now as far as it is to be had, the rest in turn; of
-// a huge allocation only the beginning. Blocks shared with a neighbour may be away with it.
+// Memory for a new allocation before the kernel that fills it runs: now as far as it is to be had, the rest in turn.
+// Blocks shared with a neighbour may be away with it. Of one that takes most of memory only the beginning: the rest
+// would have to leave, with a write, before it is filled.
 void Allocations::begin(const Heap::Range& range, BlockRange blocks) {
   state_.stamp(blocks);
   state_.policy.allocated(range.serial, range.bytes, blocks);
   state_.note_peak();
   if (!state_.policy.listens()) return;
-  state_.engine.populate(blocks);
-  const std::uint32_t most = std::min(blocks.count, state_.frames.limit() / 2);
+  const std::uint32_t frames = state_.frames.limit();
+  std::uint32_t most = blocks.count;
+  if (blocks.count > frames / 2) {
+    most = frames / 8;
+    const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
+    for (std::uint32_t i = most; i < whole.count; ++i) {
+      state_.engine.give_up(BlockIndex(whole.first.value() + i));
+    }
+  }
+  state_.engine.populate({blocks.first, most});
   for (std::uint32_t i = 0; i < most; ++i) {
     const BlockIndex index(blocks.first.value() + i);
     if (state_.table[index].state != BlockState::kResident) state_.engine.want(index);
@@ -65,6 +74,9 @@ void Allocations::died(std::uint64_t offset) { state_.policy.freed(state_.heap_o
 
 void Allocations::born(std::uint64_t offset) {
   const Heap::Range range = state_.heap_of(offset).unpark(offset, ++state_.serial);
+  // What of it has left need not come back: it was of the allocation before.
+  const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
+  for (std::uint32_t i = 0; i < whole.count; ++i) state_.engine.forsake(BlockIndex(whole.first.value() + i));
   begin(range, state_.blocks_of(range.offset, range.bytes));
 }
 

@@ -17,7 +17,7 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
 }
 
 void Core::fault(BlockIndex block) {
-  launches_.progress(block);
+  launches_.touched(block);
   state_.stamp({block, 1});
   state_.policy.touched(block, state_.clock);
   state_.engine.fault(block);

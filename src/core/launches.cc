@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace ebb {
+namespace {
+
+bool is_one_group(std::span<const CoreRange> ranges) { return ranges.front().group == ranges.back().group; }
+
+}  // namespace
 
 std::uint64_t Launches::expect(std::span<const CoreRange> ranges) {
   if (!state_.policy.listens()) return 0;
@@ -30,8 +35,6 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
   const std::uint64_t ticket = ++state_.clock;
   if (!state_.policy.listens()) return ticket;
   ++count_;
-  running_.push_back({ticket, op});
-  update_pins();
   touches_.clear();
   std::uint64_t needed = 0;
   for (const CoreRange& range : ranges) {
@@ -45,12 +48,15 @@ std::uint64_t Launches::announce(std::uint64_t op, std::span<const CoreRange> ra
     add_touch(op, range, blocks);
   }
   find_step(op);
-  const std::uint32_t frames = state_.frames.limit();
-  if (state_.config.faults && needed > frames - frames / 4) {
-    announce_long(ticket, ranges);
-  } else {
+  running_.push_back({ticket, op, ticket});
+  if (!state_.config.faults || !exceeds_memory(needed, state_.frames.limit())) {
     announce_short(ticket, ranges);
+  } else if (is_one_group(ranges)) {
+    running_.back().pinned_from = ticket + 1;  // it slides
+  } else {
+    announce_long(ticket, ranges);
   }
+  update_pins();
   state_.policy.launched(op, touches_);
   return ticket;
 }
@@ -96,6 +102,20 @@ void Launches::announce_long(std::uint64_t ticket, std::span<const CoreRange> ra
   advance(long_launches_.emplace_back(std::move(launch)), 0);
 }
 
+// Of a launch that is served as it touches its blocks those touched last are in use.
+void Launches::touched(BlockIndex block) {
+  progress(block);
+  const std::uint64_t latest = std::clamp<std::uint64_t>(state_.frames.limit() / 8, 2, 64);
+  bool slides = false;
+  for (Running& launch : running_) {
+    if (!launch.by_touch()) continue;
+    launch.pinned_from = std::max(launch.ticket + 1, state_.clock + 1 - std::min(state_.clock, latest));
+    slides = true;
+  }
+  if (slides) update_pins();
+}
+
+// A launch that goes through more than memory has come this far.
 void Launches::progress(BlockIndex block) {
   for (LongLaunch& launch : long_launches_) {
     const std::uint32_t position = launch.find(block);
@@ -121,6 +141,7 @@ void Launches::advance(LongLaunch& launch, std::uint32_t position) {
 }
 
 BlockIndex Launches::awaited(std::uint64_t ticket, std::span<const CoreRange> ranges) const {
+  if (is_by_touch(ticket)) return BlockIndex::none();
   for (const LongLaunch& launch : long_launches_) {
     if (launch.ticket() != ticket) continue;
     for (std::uint32_t i = 0; i < launch.start_size(); ++i) {
@@ -145,13 +166,20 @@ void Launches::retire(std::uint64_t ticket) {
   });
 }
 
+bool Launches::is_by_touch(std::uint64_t ticket) const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [ticket](const Running& launch) { return launch.ticket == ticket && launch.by_touch(); });
+}
+
 bool Launches::is_long(std::uint64_t ticket) const {
-  return std::any_of(long_launches_.begin(), long_launches_.end(),
-                     [ticket](const LongLaunch& launch) { return launch.ticket() == ticket; });
+  return is_by_touch(ticket) || std::any_of(long_launches_.begin(), long_launches_.end(),
+                                            [ticket](const LongLaunch& launch) { return launch.ticket() == ticket; });
 }
 
 void Launches::update_pins() {
-  state_.engine.set_pinned_from(running_.empty() ? std::numeric_limits<std::uint64_t>::max() : running_.front().ticket);
+  std::uint64_t from = std::numeric_limits<std::uint64_t>::max();
+  for (const Running& launch : running_) from = std::min(from, launch.pinned_from);
+  state_.engine.set_pinned_from(from);
 }
 
 BlockIndex Launches::first_pending(std::span<const CoreRange> ranges) const {

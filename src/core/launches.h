@@ -1,9 +1,10 @@
 // Launches: operators that will run, are about to, or are running, and what they touch: announce() stamps their blocks
 // and wants the absent ones; retire() lets them leave again. One whose blocks are more than memory is wanted part by
-// part (long_launch.h).
+// part if it goes through groups of them (long_launch.h). In which order any other one goes through its tensors, and in
+// how many threads, nobody knows, so it is served as it touches them, like a program that announces nothing.
 //
 // Owned by Core, under the runtime's lock. expect() and announce() allocate, and belong to the program's threads;
-// progress() never does.
+// touched() never does.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +55,8 @@ class Launches {
   bool pending(std::span<const CoreRange> ranges) const { return first_pending(ranges).valid(); }
   BlockIndex first_pending(std::span<const CoreRange> ranges) const;
   bool lost(std::span<const CoreRange> ranges) const;
-  // A block is touched: a launch that goes through more than memory has come this far.
-  void progress(BlockIndex block);
+  // A block that was absent, or held back, is touched, and about to be stamped.
+  void touched(BlockIndex block);
 
   EarlierRun& earlier_run() { return earlier_run_; }
 
@@ -74,11 +75,15 @@ class Launches {
   struct Running {
     std::uint64_t ticket;  // a stamp: ascending
     std::uint64_t op;
+    std::uint64_t pinned_from;  // it uses what has this stamp or a later one: its ticket, or if it is served by touch
+    bool by_touch() const { return pinned_from != ticket; }
   };
 
   void note_need(const Block& block);
   void announce_short(std::uint64_t ticket, std::span<const CoreRange> ranges);
   void announce_long(std::uint64_t ticket, std::span<const CoreRange> ranges);
+  bool is_by_touch(std::uint64_t ticket) const;
+  void progress(BlockIndex block);
   void advance(LongLaunch& launch, std::uint32_t position);
   void find_step(std::uint64_t op);
   void update_pins();

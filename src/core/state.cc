@@ -17,7 +17,7 @@ Engine::Limits limits_of(const CoreConfig& config, const Policy& policy, std::ui
   limits.clean_host = config.faults || config.host_notes;
   limits.clean_to_host = config.faults;  // a GPU's copies are over, for the engine, as soon as they have been started
   limits.reserve = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 1, 16) : 0;
-  limits.read_ahead = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 0, 8) : 0;
+  limits.read_ahead = policy.listens() ? std::clamp<std::uint32_t>(frames / 32, 0, 16) : 0;
   return limits;
 }
 

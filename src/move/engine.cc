@@ -84,6 +84,12 @@ void Engine::forsake(BlockIndex index) {
   static_cast<void>(table_.become(index, BlockState::kUntouched));
 }
 
+void Engine::give_up(BlockIndex index) {
+  if (table_[index].owed) return;
+  if (table_[index].state != BlockState::kResident) return empty(index);
+  static_cast<void>(drop(index));
+}
+
 void Engine::drop_extent(Block& block) {
   if (!block.extent.valid()) return;
   release_extent(block.extent);
@@ -97,8 +103,7 @@ void Engine::release_extent(ExtentIndex extent) {
 }
 
 void Engine::populate(BlockRange blocks) {
-  const std::uint32_t most = std::min(blocks.count, frames_.limit() / 2);
-  for (BlockIndex i = blocks.first; i.value() < blocks.first.value() + most; i = i.next()) {
+  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     if (table_[i].state != BlockState::kUntouched || table_[i].queue != 0 || table_[i].outside) continue;
     if (!serve(i, Urgency::kWanted)) return;
   }
@@ -143,14 +148,16 @@ void Engine::let_go(BlockIndex index) {
 
 void Engine::fault(BlockIndex index) {
   Block& block = table_[index];
+  const BlockState before = block.state;
+  const bool asked_for = block.queue != 0 || before == BlockState::kFetching || before == BlockState::kReady;
   block.prefetched = false;
   block.held = false;
   block.awaited = block.state != BlockState::kResident && block.state != BlockState::kLost;
   victims_.set_faulted(index);
   switch (block.state) {
     case BlockState::kResident: memory_.wake(index); return;
-    case BlockState::kFetching: return;
-    case BlockState::kReady: attach(index, block.frame); return;
+    case BlockState::kFetching: break;
+    case BlockState::kReady: attach(index, block.frame); break;
     case BlockState::kLost: memory_.fail(index); return;
     case BlockState::kEvicting:
       if (urgent_.empty()) return rescue(index);
@@ -166,13 +173,7 @@ void Engine::fault(BlockIndex index) {
       if (!urgent_.holds(index)) urgent_.push(index);
       break;
   }
-  if (block.state != BlockState::kOnFlash) return;
-  for (std::uint32_t ahead = 1; ahead <= limits_.read_ahead && index.value() + ahead < table_.size(); ++ahead) {
-    const BlockIndex next(index.value() + ahead);
-    if (table_[next].state != BlockState::kOnFlash || table_[next].queue != 0) continue;
-    table_[next].last_use = block.last_use;  // or it would be the first to leave again
-    wanted_.push(next);
-  }
+  if (asked_for || before == BlockState::kOnFlash) read_ahead(index, !asked_for);
 }
 
 void Engine::pump() {

@@ -19,6 +19,7 @@
 #include "alloc/frame_pool.h"
 #include "base/check.h"
 #include "base/index.h"
+#include "move/read_ahead.h"
 #include "move/transfer.h"
 #include "move/victims.h"
 #include "move/want_queue.h"
@@ -34,7 +35,7 @@ class Engine {
   struct Limits {
     std::uint32_t in_flight = 32;  // transfers at once
     std::uint32_t reserve = 0;     // frames kept free, so that nobody waits for a write
-    std::uint32_t read_ahead = 0;  // blocks after a faulting one that are wanted too
+    std::uint32_t read_ahead = 0;  // blocks ahead of a run of faults (read_ahead.h); 0: none, ever
     std::uint32_t lane = 16;       // of the transfers, those in one lane that nobody waits for
     bool keep_pinned = false;      // blocks that are pinned, by pin() then, stay, whoever else wants room
     bool clean_host = true;        // what leaves for host memory is compared with its copy there: a good one saves it
@@ -72,6 +73,8 @@ class Engine {
   void let_go(BlockIndex block);
   // Its content will be overwritten before anything reads it: what flash has of an absent block need not come back.
   void forsake(BlockIndex block);
+  // Likewise, and if it is in memory it need not be until it is touched.
+  void give_up(BlockIndex block);
   // Somebody touched an absent block and waits. It comes first, and may displace blocks in use.
   void fault(BlockIndex block);
   // What is lost by it fails with the next pump(): until then the driver can say why.
@@ -152,6 +155,8 @@ class Engine {
   bool flash_failing() const { return write_failures_ >= kWriteFailuresMax; }
 
   const Counters& counters() const { return counters_; }
+  // Touches of what is on flash that went on with none before.
+  std::uint64_t scattered() const { return read_ahead_.begun(); }
   std::uint32_t dead_resident() const { return dead_resident_; }
   void validate();
 
@@ -177,6 +182,7 @@ class Engine {
   ExtentIndex take_extent(Tier wanted);
   ExtentIndex take_extent_in(Tier tier);
   void let_go_all();
+  void read_ahead(BlockIndex block, bool absent);
   void leave_queues(BlockIndex block);
   void evict_behind(Tier below);
   void fetch_ahead(Tier below);
@@ -212,6 +218,7 @@ class Engine {
   Policy& policy_;
   Limits limits_;
   Victims victims_;
+  ReadAhead read_ahead_;
   TransferTable transfers_;
   WantQueue urgent_;
   WantQueue wanted_;

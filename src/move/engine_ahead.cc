@@ -1,4 +1,4 @@
-// Engine: what is done before anybody asks for it, by the policy's advice.
+// Engine: what is done before anybody asks for it, by the policy's advice or because touches come in runs.
 #include "move/engine.h"
 
 namespace ebb {
@@ -58,6 +58,22 @@ void Engine::clean_ahead(Tier below) {
     if (block.extent.valid() && ExtentPool::in_file(block.extent)) continue;  // it is where it belongs
     if (!block.extent.valid() && extents_.free(below) == 0) return;           // room is for what leaves
     if (!start_clean(index)) return;
+  }
+}
+
+// Of what goes on behind it, the next.
+void Engine::read_ahead(BlockIndex index, bool absent) {
+  const ReadAhead::Part part = read_ahead_.touched(index, absent, limits_.read_ahead);
+  if (limits_.read_ahead == 0) return;
+  if (part.abandoned.valid() && part.abandoned.value() < table_.size()) let_go(part.abandoned);
+  for (std::uint32_t i = 0; i < part.blocks.count; ++i) {
+    const BlockIndex next(part.blocks.first.value() + i);
+    if (next.value() >= table_.size()) return;
+    Block& block = table_[next];
+    if (block.state != BlockState::kOnFlash || block.queue != 0) continue;
+    block.last_use = table_[index].last_use;  // or it would be the first to leave again
+    wanted_.push(next);
+    if (next == part.held) hold(next);
   }
 }
 

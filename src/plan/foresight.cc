@@ -101,6 +101,7 @@ void Foresight::mapped(std::uint64_t allocation, std::uint64_t bytes, BlockRange
 void Foresight::freed(std::uint64_t allocation) {
   if (routine_ != nullptr) routine_->freed(allocation);
   if (allocation >= kLastingSerials) loop_.uncover(blocks_of(allocation));
+  reuse_.forget(blocks_of(allocation));
   Follower::freed(allocation);
 }
 
@@ -112,8 +113,13 @@ void Foresight::budget(std::uint64_t block_bytes, std::uint32_t frames) {
 }
 
 void Foresight::launched(std::uint64_t op, std::span<const Touch> touches) {
-  loop_.launched();
-  reuse_.launched();
+  std::uint64_t used = 0;
+  for (const Touch& touch : touches) used += touch.blocks.count;
+  by_touch_ = exceeds_memory(used, frames());
+  if (!by_touch_) {  // or nothing is known of when it touches what
+    loop_.launched();
+    reuse_.launched();
+  }
   Follower::launched(op, touches);
   if (routine_ != nullptr) routine_->launched(op, touches);
   if (by_routine_) ++version_;
@@ -264,7 +270,7 @@ std::uint64_t Foresight::unforeseen(BlockIndex index) const {
 
 std::uint64_t Foresight::keep(BlockIndex index, const Block& block) const {
   if (!following() && loop_.active()) return loop_.keep(index, block);
-  if (!following() && reuse_.active()) return reuse_.keep(index, block);
+  if ((!following() || by_touch_) && reuse_.active()) return reuse_.keep(index, block);
   if (by_routine_) {
     const std::uint64_t next = routine_->next_use(index);
     return std::max(next < kFar ? kHorizon - next : 0, unforeseen(index));

@@ -93,9 +93,10 @@ class Foresight final : public Follower {
   std::vector<Tier> destination_;                            // by block
   std::uint64_t version_ = 0;
   CleaningQueue cleanings_;
-  Rewind rewind_;      // while there is nothing to follow
-  TouchLoop loop_;     // where nothing is announced, of mapped files
-  CyclicReuse reuse_;  // and of all else
+  Rewind rewind_;          // while there is nothing to follow
+  TouchLoop loop_;         // where nothing is announced, of mapped files
+  CyclicReuse reuse_;      // and of all else
+  bool by_touch_ = false;  // the latest launch is more than memory: what it touches when is as unknown
   std::uint64_t unforeseen(BlockIndex index) const;
   Habit habit_;  // of blocks that the plan has nothing of
   SecondUse second_use_;

@@ -31,6 +31,9 @@ struct Touch {
   bool written = false;  // as far as is known: what to record, and what can be cleaned
 };
 
+// Whether a launch of so many blocks is more than memory can hold at once, and what it needs comes while it runs.
+inline bool exceeds_memory(std::uint64_t blocks, std::uint32_t frames) { return blocks > frames - frames / 4; }
+
 // What lies below the device tier, and how long a block takes from there.
 struct Pace {
   std::uint32_t host_blocks = 0;  // 0: no host tier

@@ -356,7 +356,7 @@ Stats ManagedRuntime::read_stats() const {
   stats.small_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(small_bytes_.load(), 0));
   stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
   stats.faults = faults_;
-  stats.scattered = fault_order_.scattered();
+  stats.scattered = core_.engine().scattered();
   stats.stall_ns = stalls_.total_ns(monotonic_ns());
   stats.steps = steps_;
   return stats;

@@ -151,7 +151,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   void fault_loop();
   void serve_faults(std::span<const BlockIndex> blocks);
   void settle_faults();
-  void note_order(BlockIndex block);
+  void note_order();
   void renew_changed_files();
   Lock lock_for_faults();
   void close_forming();

@@ -115,8 +115,8 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
   for (const BlockIndex block : blocks) {
     ++faults_;
     const BlockState before = core_.table()[block].state;
-    if (before == BlockState::kOnFlash) note_order(block);
     core_.fault(block);
+    if (before == BlockState::kOnFlash) note_order();
     begin_fault(block, before);
   }
   pump();
@@ -128,9 +128,9 @@ void ManagedRuntime::serve_faults(std::span<const BlockIndex> blocks) {
 }
 
 // Lock held.
-void ManagedRuntime::note_order(BlockIndex block) {
+void ManagedRuntime::note_order() {
   const std::uint64_t now = monotonic_ns();
-  const bool wasteful = fault_order_.note(block, now, stalls_.total_ns(now));
+  const bool wasteful = fault_order_.note(faults_, core_.engine().scattered(), now, stalls_.total_ns(now));
   if (!wasteful || told_scattered_ || core_.block_bytes() <= Options::kSmallBlockBytes) return;
   told_scattered_ = true;
   tell(

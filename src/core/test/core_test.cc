@@ -143,6 +143,63 @@ TEST(Core, ALaunchLargerThanMemoryComesToItsEnd) {
   }
 }
 
+std::uint64_t fetched(SimDriver& driver) { return driver.core().engine().counters().fetched; }
+
+// One operator on one tensor, gone through by two threads, each its own half, again and again.
+std::uint64_t fetched_by_passes(std::string_view policy, std::uint64_t blocks, int passes) {
+  SimDriver driver(machine(64, 512, policy));
+  const std::uint64_t offset = written(driver, blocks, 1);
+  const Core::Range ranges[] = {range(offset, blocks)};
+  const std::uint64_t before = fetched(driver);
+  for (int pass = 0; pass < passes; ++pass) {
+    const std::uint64_t ticket = driver.announce(1, ranges);
+    for (std::uint64_t i = 0; i < blocks / 2; ++i) {
+      EXPECT_TRUE(reads(driver, offset + i * kBytes, 1, 1 + static_cast<int>(i)));
+      EXPECT_TRUE(reads(driver, offset + (blocks / 2 + i) * kBytes, 1, 1 + static_cast<int>(blocks / 2 + i)));
+    }
+    driver.core().launches().retire(ticket);
+  }
+  driver.validate();
+  return fetched(driver) - before;
+}
+
+TEST(Core, OneOperatorOnMoreThanMemoryFetchesNothingTwice) {
+  for (const char* policy : {"window", "foresight"}) {
+    const std::uint64_t blocks = fetched_by_passes(policy, 128, 4);
+    EXPECT_LE(blocks, 4u * 132) << policy;
+  }
+}
+
+TEST(Core, OfWhatIsGoneThroughAgainAndAgainMostStays) { EXPECT_LE(fetched_by_passes("foresight", 128, 32), 24u * 128); }
+
+TEST(Core, WhatAHugeAllocationHeldBeforeIsNeitherWrittenNorFetched) {
+  SimDriver driver(machine(64, 512, "foresight"));
+  for (int pass = 0; pass < 4; ++pass) {
+    const std::uint64_t evicted = driver.core().engine().counters().evicted, read = fetched(driver);
+    const std::uint64_t offset = written(driver, 60, pass);
+    driver.deallocate(offset);
+    if (pass == 0) continue;
+    EXPECT_EQ(fetched(driver), read);
+    EXPECT_LE(driver.core().engine().counters().evicted - evicted, 8u);
+  }
+  driver.validate();
+}
+
+TEST(Core, WhatIsReusedNeedNotComeBack) {
+  SimDriver driver(machine(16, 64));
+  std::uint64_t offset = written(driver, 8, 1);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(reads(driver, written(driver, 2, 50 + i), 2, 50 + i));
+  driver.settle();
+  ASSERT_EQ(driver.core().table()[block_at(offset)].state, BlockState::kOnFlash);
+  driver.keep(offset);
+  const std::uint64_t before = fetched(driver);
+  ASSERT_TRUE(driver.take_kept(8 * kBytes, offset));
+  write(driver, offset, 8, 7);
+  EXPECT_EQ(fetched(driver), before);
+  EXPECT_TRUE(reads(driver, offset, 8, 7));
+  driver.validate();
+}
+
 TEST(Core, WhatRunsStaysWhileOthersAreAnnounced) {
   SimDriver driver(machine(16, 64));
   const std::uint64_t inner = written(driver, 4, 1);

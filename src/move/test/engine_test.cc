@@ -17,7 +17,7 @@ TEST_F(EngineTest, FramesComeAsBlocksAreTouched) {
   EXPECT_EQ(state(0), kUntouched);
   EXPECT_EQ(memory_->created(), 1u);
   engine_->populate({BlockIndex(0), 3});
-  EXPECT_EQ(table_->count(kResident), 2u);  // at most half of memory for one that has yet to be used
+  EXPECT_EQ(table_->count(kResident), 3u);
 }
 
 TEST_F(EngineTest, TheLeastRecentlyUsedLeavesAndComesBackWhole) {
@@ -307,13 +307,34 @@ TEST_F(EngineTest, TheReserveIsRestoredWithoutBeingAsked) {
   EXPECT_GE(frames_->free() + frames_->room(), 2u);
 }
 
-TEST_F(EngineTest, NeighboursOfAFaultAreReadAhead) {
-  make(8, 32, {8, 0, 3});
-  fill_first(16);
-  for (std::uint32_t i = 8; i < 16; ++i) release(i);
+TEST_F(EngineTest, MoreAndMoreOfARunOfFaultsIsReadAhead) {
+  make(16, 32, {8, 0, 4});
+  fill_first(32);
+  for (std::uint32_t i = 16; i < 32; ++i) release(i);
   fetch(0);
-  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(state(i), kResident) << i;
-  EXPECT_EQ(state(4), kOnFlash);
+  EXPECT_EQ(state(1), kResident);
+  EXPECT_EQ(state(2), kOnFlash);
+  fetch(2);
+  EXPECT_EQ(state(3), kResident);
+  EXPECT_EQ(state(4), kReady) << "its touch tells that the run has come there";
+  EXPECT_EQ(state(5), kOnFlash);
+  fetch(4);
+  for (std::uint32_t i = 0; i < 9; ++i) EXPECT_EQ(state(i), i == 7 ? kReady : kResident) << i;
+  EXPECT_EQ(state(9), kOnFlash);
+  EXPECT_EQ(engine_->scattered(), 1u);
+}
+
+TEST_F(EngineTest, WhatIsHeldOfARunIsLetGoWhenOthersAreFollowed) {
+  make(16, 64, {8, 0, 4});
+  fill_first(60);
+  fetch(0);
+  fetch(2);
+  ASSERT_EQ(state(4), kReady);
+  for (std::uint32_t run = 0; run < ReadAhead::kRuns; ++run) {
+    ASSERT_EQ(state(4), kReady) << run;
+    fetch(8 + 3 * run);
+  }
+  EXPECT_NE(state(4), kReady);
 }
 
 TEST_F(EngineTest, AHeldBlockBecomesReadyAndItsTouchAttachesIt) {

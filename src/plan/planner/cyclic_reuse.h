@@ -31,6 +31,13 @@ class CyclicReuse {
     came_.resize(blocks, 0);
     passes_.resize(blocks, false);
   }
+  // What was there is dead: what comes there next is something else.
+  void forget(BlockRange blocks) {
+    for (BlockIndex i = blocks.first; i != blocks.end() && i.value() < came_.size(); i = i.next()) {
+      came_[i.value()] = 0;
+      passes_[i.value()] = false;
+    }
+  }
   void set_frames(std::uint32_t frames) { frames_ = frames; }
   void launched() { silence_.launched(); }
   void touched() { silence_.touched(); }
