@@ -24,9 +24,19 @@ Status Allocations::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   state_.engine.retain(blocks);
   ++state_.allocations;
   state_.reused += range->reused ? 1 : 0;
+  if (is_huge(blocks)) give_up(*range);
   begin(*range, blocks);
   offset = range->offset;
   return Status::kOk;
+}
+
+bool Allocations::is_huge(BlockRange blocks) const { return blocks.count > state_.frames.limit() / 2; }
+
+// What dead content left there has no frames. Of a range that is kept for reuse, its new owner may have written
+// already.
+void Allocations::give_up(const Heap::Range& range) {
+  const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
+  for (std::uint32_t i = 0; i < whole.count; ++i) state_.engine.give_up(BlockIndex(whole.first.value() + i));
 }
 
 // Memory for a new allocation before the kernel that fills it runs: now as far as it is to be had, the rest in turn.
@@ -38,14 +48,7 @@ void Allocations::begin(const Heap::Range& range, BlockRange blocks) {
   state_.note_peak();
   if (!state_.policy.listens()) return;
   const std::uint32_t frames = state_.frames.limit();
-  std::uint32_t most = blocks.count;
-  if (blocks.count > frames / 2) {
-    most = frames / 8;
-    const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
-    for (std::uint32_t i = most; i < whole.count; ++i) {
-      state_.engine.give_up(BlockIndex(whole.first.value() + i));
-    }
-  }
+  const std::uint32_t most = is_huge(blocks) ? frames / 8 : blocks.count;
   state_.engine.populate({blocks.first, most});
   for (std::uint32_t i = 0; i < most; ++i) {
     const BlockIndex index(blocks.first.value() + i);
@@ -74,9 +77,6 @@ void Allocations::died(std::uint64_t offset) { state_.policy.freed(state_.heap_o
 
 void Allocations::born(std::uint64_t offset) {
   const Heap::Range range = state_.heap_of(offset).unpark(offset, ++state_.serial);
-  // What of it has left need not come back: it was of the allocation before.
-  const BlockRange whole = state_.whole_blocks_of(range.offset, range.bytes);
-  for (std::uint32_t i = 0; i < whole.count; ++i) state_.engine.forsake(BlockIndex(whole.first.value() + i));
   begin(range, state_.blocks_of(range.offset, range.bytes));
 }
 

@@ -36,6 +36,8 @@ class Allocations {
   std::uint64_t bury(std::uint64_t offset);
 
  private:
+  bool is_huge(BlockRange blocks) const;
+  void give_up(const Heap::Range& range);
   void begin(const Heap::Range& range, BlockRange blocks);
 
   CoreState& state_;

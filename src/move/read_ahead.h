@@ -36,7 +36,7 @@ class ReadAhead {
     for (Run& run : runs_) {
       if (run.window > 0 && run.at <= block && block <= run.end) return go_on(run, block, absent, most);
     }
-    return absent ? begin(block) : Part{};
+    return absent ? begin(block, most) : Part{};
   }
   // Touches that went on with no run.
   std::uint64_t begun() const { return begun_; }
@@ -65,11 +65,13 @@ class ReadAhead {
     return {{first, end.value() - first.value()}, run.held, abandoned};
   }
 
-  // In place of the run that was touched longest ago.
-  Part begin(BlockIndex block) {
+  // In place of the run that was touched longest ago. Each may hold a block back for nothing, so in little memory there
+  // are fewer.
+  Part begin(BlockIndex block, std::uint32_t most) {
     ++begun_;
     const auto older = [](const Run& left, const Run& right) { return left.used < right.used; };
-    Run& run = *std::min_element(runs_.begin(), runs_.end(), older);
+    const std::size_t runs = std::clamp<std::size_t>(std::size_t{4} * most, 2, kRuns);
+    Run& run = *std::min_element(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(runs), older);
     const BlockIndex abandoned = run.held;
     run = {block, BlockIndex(block.value() + 2), BlockIndex::none(), 1, ++now_};
     return {{block.next(), 1}, BlockIndex::none(), abandoned};

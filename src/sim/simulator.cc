@@ -149,7 +149,8 @@ void SimDriver::settle() {
 
 // A fault that nothing can serve: pinned pages are let go after a while, as programs do; then it fails, loudly.
 void SimDriver::serve_starved() {
-  if (!core_.engine().starved().valid()) {
+  // Nor does a runtime give up while help comes.
+  if (!core_.engine().starved().valid() || core_.budget().making_frame_ahead()) {
     starved_turns_ = 0;
     return;
   }

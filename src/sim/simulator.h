@@ -73,6 +73,8 @@ class SimDriver {
   // many bytes rounded up, instead of allocate(): false if there is none.
   void keep(std::uint64_t offset);
   bool take_kept(std::uint64_t bytes, std::uint64_t& offset);
+  // The core learns of that only now: until then the program may have used it.
+  void tell_taken(std::uint64_t offset);
   void give_up_kept();
   void pump();
   // Memory of the program's own comes under the budget, block by block, and leaves it. False: nothing can leave to make

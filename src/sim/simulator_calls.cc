@@ -34,10 +34,13 @@ bool SimDriver::take_kept(std::uint64_t bytes, std::uint64_t& offset) {
   if (found == kept_.rend()) return false;
   offset = *found;
   kept_.erase(std::next(found).base());
-  core_.allocations().born(offset);
   ++counters_.kept_taken;
-  pump();
   return true;
+}
+
+void SimDriver::tell_taken(std::uint64_t offset) {
+  core_.allocations().born(offset);
+  pump();
 }
 
 // As a runtime does it: frames at once, on any thread; addresses when the program calls.

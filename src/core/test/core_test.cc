@@ -185,21 +185,6 @@ TEST(Core, WhatAHugeAllocationHeldBeforeIsNeitherWrittenNorFetched) {
   driver.validate();
 }
 
-TEST(Core, WhatIsReusedNeedNotComeBack) {
-  SimDriver driver(machine(16, 64));
-  std::uint64_t offset = written(driver, 8, 1);
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(reads(driver, written(driver, 2, 50 + i), 2, 50 + i));
-  driver.settle();
-  ASSERT_EQ(driver.core().table()[block_at(offset)].state, BlockState::kOnFlash);
-  driver.keep(offset);
-  const std::uint64_t before = fetched(driver);
-  ASSERT_TRUE(driver.take_kept(8 * kBytes, offset));
-  write(driver, offset, 8, 7);
-  EXPECT_EQ(fetched(driver), before);
-  EXPECT_TRUE(reads(driver, offset, 8, 7));
-  driver.validate();
-}
-
 TEST(Core, WhatRunsStaysWhileOthersAreAnnounced) {
   SimDriver driver(machine(16, 64));
   const std::uint64_t inner = written(driver, 4, 1);

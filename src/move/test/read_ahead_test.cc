@@ -57,6 +57,18 @@ TEST(ReadAhead, AsManyRunsSideBySideAsThereAreThreadsAndArrays) {
   EXPECT_LE(program.held(), ReadAhead::kRuns);
 }
 
+TEST(ReadAhead, FewRunsInLittleMemory) {
+  ReadAhead ahead;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    for (std::uint32_t run = 0; run < 6; ++run) ahead.touched(BlockIndex(run * 100 + 2 * i), true, 1);
+  }
+  EXPECT_EQ(ahead.begun(), 60u) << "six are too many";
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    for (std::uint32_t run = 0; run < 4; ++run) ahead.touched(BlockIndex(1000 + run * 100 + 2 * i), true, 1);
+  }
+  EXPECT_EQ(ahead.begun(), 64u);
+}
+
 TEST(ReadAhead, TouchesByLotBringABlockMoreAndHoldNothing) {
   Program program;
   Rng rng(1);

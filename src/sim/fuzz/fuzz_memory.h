@@ -28,7 +28,10 @@ class FuzzMemory : FuzzPart {
     std::uint64_t offset = 0;
     if (rng_.chance(3, 4) && driver_.take_kept(bytes, offset)) {
       history_.add("  = %" PRIu64 ", which was kept", offset);
-      model_.add(offset, driver_.core().allocations().bytes_of(offset));
+      const std::uint64_t kept_bytes = driver_.core().allocations().bytes_of(offset);
+      model_.add(offset, kept_bytes);
+      if (rng_.chance(1, 2)) access({offset, kept_bytes, 0, false}, true);
+      driver_.tell_taken(offset);
       return true;
     }
     if (driver_.allocate(bytes, offset) == Status::kOk) {
