@@ -1,9 +1,10 @@
 // ReadAhead: which blocks come along with one that is touched while it is absent. Touches of a program that announces
 // nothing (NumPy, C++, an operator on more than memory) come in runs, as of who goes through arrays: several at once,
-// of several arrays and of threads that each have a part. How far a run goes on is not known, so after its first touch
-// one block comes along, and with each further one twice as many as before, up to a limit. In the middle of them one is
+// of several arrays and of threads that each have a part. How far a run goes on is not known, so with its second touch
+// two blocks come along, and with each further one twice as many as before, up to a limit. In the middle of them one is
 // held back: its touch tells that the run has come there, and the next part comes while the program goes through the
-// rest, so that the disk never stands still. Touches in no order bring a block more, not many.
+// rest, so that the disk never stands still. Touches in no order bring nothing more: who goes through the rows of a
+// matrix side by side needs a block of each, and no room may be taken from these.
 //
 // Source: how Linux reads files ahead (Wu, Xi and Xu: On the design of a new Linux readahead framework, ACM SIGOPS
 // Operating Systems Review 42(5), 2008, section 4).
@@ -73,8 +74,8 @@ class ReadAhead {
     const std::size_t runs = std::clamp<std::size_t>(std::size_t{4} * most, 2, kRuns);
     Run& run = *std::min_element(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(runs), older);
     const BlockIndex abandoned = run.held;
-    run = {block, BlockIndex(block.value() + 2), BlockIndex::none(), 1, ++now_};
-    return {{block.next(), 1}, BlockIndex::none(), abandoned};
+    run = {block, block.next(), BlockIndex::none(), 1, ++now_};
+    return {{block.next(), 0}, BlockIndex::none(), abandoned};
   }
 
   std::array<Run, kRuns> runs_{};
