@@ -46,10 +46,8 @@ BlockIndex Engine::next_frozen() {
 }
 
 void Engine::write_frozen() {
-  // Half of the transfers are for who waits for something else; but something is always written, or with few frames
-  // who waits for one and who wants another back would take it from each other for ever.
-  const std::uint32_t most = std::max(limits_.in_flight / 2, 1u);
-  while (frozen_ > 0 && !transfers_.full() && (!hurried_.empty() || owed_ - frozen_ < most)) {
+  // Half of the transfers are for who waits for something else.
+  while (frozen_ > 0 && !transfers_.full() && (!hurried_.empty() || transfers_.in_flight() < limits_.in_flight / 2)) {
     const BlockIndex index = next_frozen();
     EBB_CHECK(index.valid());
     Transfer transfer;
