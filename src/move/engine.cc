@@ -1,7 +1,8 @@
-// Engine: who gets a frame. What is done before anybody asks is in engine_ahead.cc, transfers in engine_transfers.cc.
+// Engine: who gets a frame. What becomes of dead content is in engine_content.cc, what is done before anybody asks in
+// engine_ahead.cc, transfers in engine_transfers.cc.
 #include "move/engine.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace ebb {
 
@@ -21,85 +22,6 @@ Engine::Engine(PageTable& table, FramePool& frames, ExtentPool& extents, Backing
   hurried_.reserve(table.frames_max());
   written_.reserve(table.frames_max());
   unread_.reserve(limits.in_flight);
-}
-
-void Engine::retain(BlockRange blocks) {
-  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-    Block& block = table_[i];
-    if (block.live++ == 0 && block.state == BlockState::kResident) --dead_resident_;
-  }
-}
-
-void Engine::release(BlockRange blocks) {
-  for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-    EBB_CHECK_LT(0u, table_[i].live);
-    if (--table_[i].live == 0 && !table_[i].owed) discard(i);
-  }
-}
-
-// The content is dead. A resident block keeps its frame, ready for the next allocation here or anywhere.
-void Engine::discard(BlockIndex index) {
-  Block& block = table_[index];
-  switch (block.state) {
-    case BlockState::kUntouched: return;
-    case BlockState::kResident:
-      ++dead_resident_;
-      drop_extent(block);
-      return;
-    case BlockState::kReady:
-    case BlockState::kOnFlash:
-    case BlockState::kLost: return empty(index);
-    case BlockState::kEvicting:
-    case BlockState::kFetching:
-      transfers_.for_each([&](std::uint32_t token, Transfer& transfer) {
-        if (transfer.block != index) return;
-        const bool unsent = std::any_of(requests_.begin(), requests_.end(),
-                                        [&](const FlashRequest& request) { return request.token == token; });
-        transfer.block = BlockIndex::none();
-        if (transfer.kind == Transfer::Kind::kFetch || transfer.in_place) {
-          block.extent = ExtentIndex::none();  // the transfer holds the reference now
-        }
-        if (transfer.kind == Transfer::Kind::kEvict && block.rescue) ++evicting_;
-        block.rescue = false;
-        if (unsent) cancel(token);
-      });
-      drop_extent(block);
-      static_cast<void>(table_.become(index, BlockState::kUntouched));
-      return;
-  }
-}
-
-// What neither the program nor a transfer has in use.
-void Engine::empty(BlockIndex index) {
-  if (table_[index].state != BlockState::kReady) return forsake(index);
-  drop_extent(table_[index]);
-  frames_.put(table_.become(index, BlockState::kUntouched));
-}
-
-void Engine::forsake(BlockIndex index) {
-  Block& block = table_[index];
-  if (block.state == BlockState::kLost) memory_.forget_failure(index);
-  if (block.state != BlockState::kOnFlash && block.state != BlockState::kLost) return;
-  drop_extent(block);
-  static_cast<void>(table_.become(index, BlockState::kUntouched));
-}
-
-void Engine::give_up(BlockIndex index) {
-  if (table_[index].owed) return;
-  if (table_[index].state != BlockState::kResident) return empty(index);
-  static_cast<void>(drop(index));
-}
-
-void Engine::drop_extent(Block& block) {
-  if (!block.extent.valid()) return;
-  release_extent(block.extent);
-  block.extent = ExtentIndex::none();
-}
-
-void Engine::release_extent(ExtentIndex extent) {
-  if (ExtentPool::in_file(extent)) return extents_.release(extent);
-  no_room(extents_.tier_of(extent)) = false;
-  extents_.release(extent);
 }
 
 void Engine::populate(BlockRange blocks) {
@@ -280,7 +202,7 @@ FrameIndex Engine::steal_dead() {
     if (!candidate.block.valid()) return FrameIndex::none();
     const FrameIndex frame = table_[candidate.block].frame;
     if (detach(candidate.block) != Status::kOk) {
-      victims_.skip();
+      victims_.skip(candidate);
       return FrameIndex::none();
     }
     static_cast<void>(table_.become(candidate.block, BlockState::kUntouched));
@@ -315,21 +237,26 @@ void Engine::restore_reserve() {
 // Starts the eviction of the block worth least, if it may go for this urgency and is worth less than `worth_below`.
 bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
   const std::uint32_t tries_max = urgency == Urgency::kFault ? table_.frames_max() : 16;
-  bool looked_again = !limits_.keep_pinned || urgency != Urgency::kWanted;
+  // What an earlier call has passed over may be able to leave now; and where pinned blocks never leave, nobody can
+  // fault for what is wanted: others are looked for before giving up.
+  bool once_around = victims_.passed_over();
+  bool look_again =
+      urgency == Urgency::kWanted && (limits_.keep_pinned || (once_around && worth_below > Victims::kPinned));
   for (std::uint32_t tries = 0; tries < tries_max; ++tries) {
     const Victims::Candidate candidate = victims_.least();
-    if (!candidate.block.valid()) return false;
-    if (urgency != Urgency::kFault && candidate.worth >= worth_below) {
-      if (looked_again) {
-        // What could not leave may be able to by the next time. Elsewhere a fault comes to it, but not where only the
-        // budget wants room.
-        if (frames_.over()) victims_.begin_again();
-        return false;
-      }
-      // Where pinned blocks never leave, nobody can fault for what is wanted: others are looked for before giving up.
-      looked_again = true;
-      victims_.look_again();
+    if (!candidate.block.valid()) {
+      if (!std::exchange(once_around, false)) return false;
       continue;
+    }
+    if (urgency != Urgency::kFault && candidate.worth >= worth_below) {
+      if (std::exchange(look_again, false)) {
+        victims_.look_again();
+        continue;
+      }
+      // What could not leave may be able to by the next time. Elsewhere a fault comes to it, but not where only the
+      // budget wants room.
+      if (frames_.over()) victims_.begin_again();
+      return false;
     }
     if (candidate.worth == Victims::kDead) {
       const FrameIndex frame = steal_dead();
@@ -344,7 +271,7 @@ bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
     if (policy_.dying(candidate.block) && drop(candidate.block)) return true;
     if (transfers_.full()) return false;
     if (start_evict(candidate.block)) return true;
-    victims_.skip();
+    victims_.skip(candidate);
   }
   return false;
 }

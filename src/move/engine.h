@@ -206,6 +206,7 @@ class Engine {
   std::uint32_t& in_lane(const Transfer& transfer);
   std::uint32_t in_lane(Lane lane) const { return in_lanes_[static_cast<std::size_t>(lane)]; }
   void release_extent(ExtentIndex extent);
+  void release_orphan(const Transfer& transfer);
   void drop_extent(Block& block);
   bool& no_room(Tier tier) { return no_room_[index_below(tier)]; }
   bool no_room(Tier tier) const { return no_room_[index_below(tier)]; }

@@ -46,8 +46,10 @@ BlockIndex Engine::next_frozen() {
 }
 
 void Engine::write_frozen() {
-  // Half of the transfers are for who waits for something else.
-  while (frozen_ > 0 && !transfers_.full() && (!hurried_.empty() || transfers_.in_flight() < limits_.in_flight / 2)) {
+  // Half of the transfers are for who waits for something else; of the other half whoever waits may take none, or the
+  // two could take a block from each other for ever while what is frozen stays.
+  const std::uint32_t most = std::max(limits_.in_flight / 2, 1u);
+  while (frozen_ > 0 && !transfers_.full() && (!hurried_.empty() || owed_ - frozen_ < most)) {
     const BlockIndex index = next_frozen();
     EBB_CHECK(index.valid());
     Transfer transfer;

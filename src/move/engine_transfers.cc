@@ -1,6 +1,4 @@
 // Engine: transfers from their start to their completion.
-#include <algorithm>
-
 #include "move/engine.h"
 
 namespace ebb {
@@ -179,7 +177,7 @@ void Engine::cancel(std::uint32_t token) {
     attach(transfer.block, transfer.frame);
   } else {
     // An orphan: the frame still belongs to the block until the caller lets it become untouched.
-    release_extent(transfer.extent);
+    release_orphan(transfer);
     evicting_ -= evict ? 1 : 0;
     frames_.put(transfer.frame);
   }
@@ -197,8 +195,7 @@ void Engine::evicted(std::uint32_t token, const FlashCompletion& completion) {
   const Transfer transfer = transfers_[token];
   if (!transfer.block.valid()) {
     if (completion.status == Status::kIoError) extents_.retire(transfer.extent);
-    release_extent(transfer.extent);
-    static_cast<void>(end(token));
+    release_orphan(end(token));
     --evicting_;
     frames_.put(transfer.frame);
     return;
@@ -283,7 +280,7 @@ void Engine::fetched(std::uint32_t token, const FlashCompletion& completion) {
   Transfer& transfer = transfers_[token];
   if (!transfer.block.valid()) {
     const Transfer orphan = end(token);
-    release_extent(orphan.extent);
+    release_orphan(orphan);
     frames_.put(orphan.frame);
     return;
   }

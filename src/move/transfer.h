@@ -1,7 +1,7 @@
 // Transfer: one block on its way to or from flash. A fixed table of them bounds what is in flight.
 //
 // Owned by the engine. A transfer owns its frame from start to completion; its block may be freed meanwhile, then the
-// transfer is an orphan and its frame goes back to the pool.
+// transfer is an orphan: it holds the references to its extents, and its frame goes back to the pool.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ struct Transfer {
   bool in_place = false;  // evict: overwrites the block's own extent
   BlockIndex block;       // none: orphan
   FrameIndex frame;
-  ExtentIndex extent;  // evict: where it is written; fetch: where it is read from (an orphan holds a reference)
+  ExtentIndex extent;  // evict: where it is written; fetch: where it is read from
+  ExtentIndex copy;    // orphaned evict: what it may be just compared with; nobody writes there meanwhile
 };
 
 // Slots 0 … size-1; a slot's number is the token of its flash request.

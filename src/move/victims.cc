@@ -50,6 +50,7 @@ void Victims::scan() {
     const Candidate found = candidate(index);
     if (!skipped_.block.valid() || higher(found, skipped_)) candidates_.push_back(found);
   }
+  passed_over_ = skipped_.block.valid();
   skipped_ = {};
   pins_changed_ = false;
   version_ = policy_.version();
@@ -70,16 +71,23 @@ Victims::Candidate Victims::least() {
 }
 
 Victims::Candidate Victims::least_dead() {
-  Candidate candidate = least();
-  if (candidate.block.valid() && candidate.worth == kDead) return candidate;
-  scan();
-  candidate = least();
-  return candidate.worth == kDead ? candidate : Candidate{};
+  Candidate found = least();
+  if (found.block.valid() && found.worth == kDead) return found;
+  // It may have died since the scan, or been passed over: what is known of others stays known.
+  found = {};
+  for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
+    const BlockIndex index = table_.block_of(FrameIndex(i));
+    if (!index.valid() || table_[index].state != BlockState::kResident || table_[index].live > 0) continue;
+    const Candidate each = candidate(index);
+    if (!found.block.valid() || higher(found, each)) found = each;
+  }
+  return found;
 }
 
-void Victims::skip() {
-  if (candidates_.empty()) return;
+void Victims::skip(const Candidate& least) {
+  if (candidates_.empty() || candidates_.back().block != least.block) return;
   skipped_ = candidates_.back();
+  passed_over_ = true;
   candidates_.pop_back();
 }
 

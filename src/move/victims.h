@@ -62,13 +62,16 @@ class Victims {
     skipped_ = {};
     scan();
   }
-  // Passes this block over: least() comes to those worth more, and after the last of them to none, once, and to the
-  // first again. So blocks that cannot leave never hide those that can.
-  void skip();
+  // Passes over what least() has named: it comes to those worth more, and after the last of them to none, once, and to
+  // the first again. So blocks that cannot leave never hide those that can.
+  void skip(const Candidate& least);
+  // Whether least() may be none, or worth more than others, only because of that.
+  bool passed_over() const { return passed_over_; }
   // The next time nothing has been passed over.
   void begin_again() {
     skipped_ = {};
     candidates_.clear();
+    passed_over_ = false;
   }
   std::uint64_t worth(BlockIndex index) const;
 
@@ -86,6 +89,7 @@ class Victims {
   std::size_t next_faulted_ = 0;
   std::vector<Candidate> candidates_;  // descending by worth: the least is at the back
   Candidate skipped_;                  // the next scan begins above it
+  bool passed_over_ = false;           // some that are worth less than the candidates
   std::uint64_t version_ = 0;          // of the policy, at the last scan
   bool pins_changed_ = false;          // since the last scan: others may be worth less than a pinned candidate now
 };

@@ -195,7 +195,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
     parts.policy = std::move(recorder);
   }
   FlashFile file = FlashFile::open(options.flash);
-  if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
+  options.flash_bytes = file.most_bytes(options.flash_bytes);
   Core::Config& config = parts.config;
   config.block_bytes = options.block_bytes;
   config.budget_bytes = options.memory_max;

@@ -75,7 +75,7 @@ TEST_F(VictimsTest, PassedOverBlocksDoNotHideTheOthers) {
   for (std::uint32_t i = 0; i < 50; ++i) reside(i, i + 1);
   for (std::uint32_t i = 0; i < 50; ++i) {
     ASSERT_EQ(victims_.least().block, BlockIndex(i));
-    victims_.skip();
+    victims_.skip(victims_.least());
   }
   EXPECT_FALSE(victims_.least().block.valid());      // that was all
   EXPECT_EQ(victims_.least().block, BlockIndex(0));  // and from the start

@@ -7,6 +7,7 @@ void Rewind::used(Position earlier, Position now) {
   if (now - earlier < kRecent) return;
   const bool known = cursor_ != Recording::kNever && misses_ < kMissesMax;
   if (known && earlier <= cursor_ + kJitter && earlier + kStride >= cursor_) {
+    if (earlier < cursor_) worth_ = kMost;
     cursor_ = std::min(cursor_, earlier);
     ++hits_;
     misses_ = 0;
@@ -15,6 +16,7 @@ void Rewind::used(Position earlier, Position now) {
   } else {
     cursor_ = scan_ = earlier;
     hits_ = misses_ = 0;
+    worth_ = kMost;
   }
 }
 

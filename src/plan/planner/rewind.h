@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "plan/policy.h"
 #include "plan/recording.h"
@@ -34,7 +35,11 @@ class Rewind {
       for (const Recording::Use& use : recording.uses(recording.event(scan_))) {
         const BlockRange blocks = blocks_of(use);
         for (BlockIndex i = blocks.first; blocks.count > 0 && i != blocks.end(); i = i.next()) {
-          if (table[i].state == BlockState::kOnFlash && table[i].queue == 0) return {i, table[i].last_use};
+          if (table[i].state != BlockState::kOnFlash || table[i].queue != 0) continue;
+          // Of one use, too, what is named later is needed later: or it would send away what has come for its sake, and
+          // that would be named again.
+          worth_ = std::min(worth_, table[i].last_use);
+          return {i, worth_};
         }
       }
       if (scan_ == 0) break;
@@ -47,10 +52,12 @@ class Rewind {
   static constexpr Position kJitter = 16;   // one operator uses what several used, and not in order
   static constexpr Position kStride = 256;  // the most that one launch goes back
   static constexpr Position kReach = 512;   // how far ahead is looked
+  static constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   static constexpr std::uint32_t kHitsMin = 4, kMissesMax = 4;
 
   Position cursor_ = Recording::kNever;  // how far back the program has gone
   Position scan_ = Recording::kNever;    // what lies between is here, or on its way
+  std::uint64_t worth_ = kMost;          // of what was named last, since the cursor has moved
   std::uint32_t hits_ = 0;
   std::uint32_t misses_ = 0;  // in a row
 };

@@ -31,12 +31,13 @@ class Pass {
   static BlockRange blocks_of(std::uint64_t tensor) { return {BlockIndex(static_cast<std::uint32_t>(2 * tensor)), 2}; }
   Recording::Position made_at(std::uint64_t tensor) const { return made_at_[tensor - 1]; }
   Recording::Position now() const { return recording_.size(); }
-  BlockIndex next(Rewind& rewind) const {
-    return rewind
-        .next(table_, recording_,
-              [&](const Recording::Use& use) { return blocks_of(recording_.reference(use.reference).serial); })
-        .block;
+  Policy::Ahead ahead(Rewind& rewind) const {
+    return rewind.next(table_, recording_, [&](const Recording::Use& use) {
+      return blocks_of(recording_.reference(use.reference).serial);
+    });
   }
+  BlockIndex next(Rewind& rewind) const { return ahead(rewind).block; }
+  void use(BlockIndex block, std::uint64_t stamp) { table_[block].last_use = stamp; }
   void arrive(BlockIndex block) { table_[block].state = BlockState::kResident; }
 
  private:
@@ -62,6 +63,26 @@ TEST(Rewind, FetchesWhatWasMadeBeforeWhatIsUsedNow) {
       pass.arrive(block);
     }
   }
+}
+
+TEST(Rewind, WhatIsNamedLaterIsWorthNoMore) {
+  Pass pass(kLayers);
+  Rewind rewind;
+  std::uint64_t tensor = kLayers - 5;
+  for (int i = 0; i < 6; ++i) rewind.used(pass.made_at(tensor--), pass.now());
+  // Its second block is a neighbour's, too, which has used it a moment ago.
+  const BlockRange blocks = Pass::blocks_of(tensor + 1);
+  pass.use(blocks.first.next(), pass.now());
+  const Policy::Ahead first = pass.ahead(rewind);
+  EXPECT_EQ(first.block, blocks.first);
+  pass.arrive(first.block);
+  const Policy::Ahead second = pass.ahead(rewind);
+  EXPECT_EQ(second.block, blocks.first.next());
+  EXPECT_LE(second.worth, first.worth);
+  // Further back, the program needs other things first.
+  rewind.used(pass.made_at(tensor), pass.now());
+  pass.arrive(second.block);
+  EXPECT_EQ(pass.ahead(rewind).worth, pass.made_at(tensor) + 1);
 }
 
 TEST(Rewind, LooksOnlySoFar) {

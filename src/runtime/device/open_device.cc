@@ -105,7 +105,7 @@ std::shared_ptr<DeviceRuntime> DeviceRuntime::open(const Options& wanted) {
     parts.policy = std::move(recorder);
   }
   FlashFile file = FlashFile::open(options.flash);
-  if (options.flash_bytes == 0) options.flash_bytes = file.free_bytes() / 10 * 9;
+  options.flash_bytes = file.most_bytes(options.flash_bytes);
   parts.config = core_config(options);
   parts.device = open_cuda(options, parts.config);
   parts.config.host_notes = parts.device->tells_changes();

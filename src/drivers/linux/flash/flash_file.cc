@@ -2,10 +2,12 @@
 #include "drivers/linux/flash/flash_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -81,6 +83,13 @@ std::uint64_t FlashFile::free_bytes() const {
   struct statfs file_system {};
   if (::fstatfs(fd_, &file_system) != 0) return 0;
   return static_cast<std::uint64_t>(file_system.f_bavail) * static_cast<std::uint64_t>(file_system.f_bsize);
+}
+
+std::uint64_t FlashFile::most_bytes(std::uint64_t wanted) const {
+  const std::uint64_t bytes = wanted > 0 ? wanted : free_bytes() / 10 * 9;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return bytes;
+  return std::min<std::uint64_t>(bytes, limit.rlim_cur);
 }
 
 Status FlashFile::grow(std::uint64_t bytes) {

@@ -33,6 +33,9 @@ class FlashFile {
   bool direct() const { return direct_; }
   // Bytes that the file system has left for us.
   std::uint64_t free_bytes() const;
+  // How large the file may become: as large as `wanted`, or by all but a tenth of what is left if that is 0, and never
+  // larger than this process may make a file (`ulimit -f`).
+  std::uint64_t most_bytes(std::uint64_t wanted) const;
   // Makes the first `bytes` of the file usable; kNoSpace, kIoError.
   Status grow(std::uint64_t bytes);
   // The whole span, synchronously; `buffer` aligned to 4 KiB.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -122,6 +123,20 @@ TEST_F(FlashFileTest, GrowBeyondTheDiskIsNoSpaceAndChangesNothing) {
   // Far more than any disk has, so that the attempt does not fill this one on its way.
   EXPECT_EQ(file.grow(std::uint64_t{1} << 60), Status::kNoSpace);
   EXPECT_EQ(file.grow(2 * kBytes), Status::kOk);
+}
+
+TEST_F(FlashFileTest, IsNeverLargerThanTheProcessMayMakeAFile) {
+  const FlashFile file = FlashFile::open(directory_);
+  EXPECT_EQ(file.most_bytes(kBytes), kBytes);
+  EXPECT_GT(file.most_bytes(0), kBytes);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{kBytes, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::uint64_t chosen = file.most_bytes(0), wanted = file.most_bytes(2 * kBytes);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(chosen, kBytes);
+  EXPECT_EQ(wanted, kBytes);
 }
 
 TEST_F(FlashFileTest, ReadsBackWhatItWrote) {
