@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE), str(HERE / "training")]
 import possible  # noqa: E402
 from children import ChildError, ebb_binary  # noqa: E402
 from output import progress_line, report, sitting  # noqa: E402
-from reports.ranks import table  # noqa: E402
+from reports.simulated.ranks import table  # noqa: E402
 
 CASES = (("12.5GB/s", 8), ("12.5GB/s", 1), ("1.25GB/s", 1))  # the network, and how many ranks share a drive
 DISK = ["--pcie", "1000000GB/s", "--flash-read", "2.52GB/s", "--flash-write", "3.76GB/s", "--flash-total", "3.45GB/s"]

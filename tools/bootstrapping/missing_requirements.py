@@ -3,7 +3,7 @@
 Looks at installed metadata only: no network, nothing imported, a few milliseconds. The local part of a version
 (2.13.0+cpu) is ignored, because builds for other accelerators have the same interface.
 
-    python tools/missing_requirements.py tools/requirements.txt
+    python tools/bootstrapping/missing_requirements.py tools/requirements.txt
 """
 
 import importlib.metadata
