@@ -86,7 +86,10 @@ std::uint64_t FlashFile::free_bytes() const {
 }
 
 std::uint64_t FlashFile::most_bytes(std::uint64_t wanted) const {
-  const std::uint64_t bytes = wanted > 0 ? wanted : free_bytes() / 10 * 9;
+  const std::uint64_t left = free_bytes();
+  // Some file systems say that nothing is left, whatever is: whoever names a size knows.
+  const std::uint64_t known = left > 0 ? left : wanted;
+  const std::uint64_t bytes = wanted > 0 ? std::min(wanted, known) : left / 10 * 9;
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return bytes;
   return std::min<std::uint64_t>(bytes, limit.rlim_cur);

@@ -125,10 +125,11 @@ TEST_F(FlashFileTest, GrowBeyondTheDiskIsNoSpaceAndChangesNothing) {
   EXPECT_EQ(file.grow(2 * kBytes), Status::kOk);
 }
 
-TEST_F(FlashFileTest, IsNeverLargerThanTheProcessMayMakeAFile) {
+TEST_F(FlashFileTest, IsNeverLargerThanWhatIsLeftAndThanTheProcessMayMakeAFile) {
   const FlashFile file = FlashFile::open(directory_);
   EXPECT_EQ(file.most_bytes(kBytes), kBytes);
   EXPECT_GT(file.most_bytes(0), kBytes);
+  EXPECT_LT(file.most_bytes(std::uint64_t{1} << 60), std::uint64_t{1} << 60) << "more than the disk has";
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small{kBytes, before.rlim_max};
