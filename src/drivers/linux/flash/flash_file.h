@@ -33,9 +33,9 @@ class FlashFile {
   bool direct() const { return direct_; }
   // Bytes that the file system has left for us.
   std::uint64_t free_bytes() const;
-  // How large the file may become: as large as `wanted`, or if that is 0 as all but a tenth of what is left; never larger
-  // than what is left, nor than this process may make a file (`ulimit -f`). What there is no room for is an error of an
-  // allocation then, not of a touch.
+  // How large the file may become: as large as `wanted`, or if that is 0 as all but a tenth of what is left; never
+  // larger than what is left, nor than this process may make a file (`ulimit -f`). What there is no room for is an
+  // error of an allocation then, not of a touch.
   std::uint64_t most_bytes(std::uint64_t wanted) const;
   // Makes the first `bytes` of the file usable; kNoSpace, kIoError.
   Status grow(std::uint64_t bytes);
