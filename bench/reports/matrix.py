@@ -20,4 +20,5 @@ def table(results):
 
 
 def document(results):
-    return "Installed from a checkout by pip into an environment with each; with the package's tests where there is a number", table(results)
+    heading = "Installed from a checkout by pip into an environment with each; tests are the package's"
+    return heading, table(results)
