@@ -222,7 +222,7 @@ std::string flash_directory(const Variables& variables) { return flash_options(v
 // For all processes together.
 std::uint64_t flash_bytes(const Variables& variables) {
   const Options options = flash_options(variables);
-  return options.flash_bytes > 0 ? options.flash_bytes : inspect_flash(options.flash).free_bytes / 10 * 9;
+  return flash_share(options.flash_bytes, inspect_flash(options.flash).free_bytes);
 }
 
 // As it was measured; 0: not known.

@@ -46,8 +46,8 @@ BlockIndex Engine::next_frozen() {
 }
 
 void Engine::write_frozen() {
-  // Half of the transfers are for who waits for something else; of the other half whoever waits may take none, or the
-  // two could take a block from each other for ever while what is frozen stays.
+  // Half of the transfers are for who waits for something else. How many of those are under way does not count: two
+  // that take a block from each other would keep what is frozen from being written for ever.
   const std::uint32_t most = std::max(limits_.in_flight / 2, 1u);
   while (frozen_ > 0 && !transfers_.full() && (!hurried_.empty() || owed_ - frozen_ < most)) {
     const BlockIndex index = next_frozen();

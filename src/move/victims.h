@@ -62,8 +62,8 @@ class Victims {
     skipped_ = {};
     scan();
   }
-  // Passes over what least() has named: it comes to those worth more, and after the last of them to none, once, and to
-  // the first again. So blocks that cannot leave never hide those that can.
+  // Passes over what least() has named, and nothing else: it comes to those worth more, and after the last of them to
+  // none, once, and to the first again. So blocks that cannot leave never hide those that can.
   void skip(const Candidate& least);
   // Whether least() may be none, or worth more than others, only because of that.
   bool passed_over() const { return passed_over_; }

@@ -65,7 +65,7 @@ def blank(text):
     return _TOKEN.sub(lambda token: re.sub(r"[^\n]", " ", token.group()), text)
 
 
-def _listed(root):
+def listed(root):
     """Files that git knows or would know; outside a checkout, everything that is not built."""
     try:
         done = subprocess.run(["git", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"],
@@ -76,9 +76,23 @@ def _listed(root):
                 if not SKIPPED.intersection(path.relative_to(root).parts)]
 
 
+def copy(root, folder):
+    """Into a folder, as it is now; a file that is as it was keeps its time, so that it is not compiled again."""
+    for name in listed(root):
+        source, target = root / name, folder / name
+        if not source.is_file():
+            continue
+        content = source.read_bytes()
+        if target.is_file() and target.read_bytes() == content:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        target.chmod(source.stat().st_mode & 0o777)
+
+
 def read(root):
     files = []
-    for name in sorted(set(_listed(root))):
+    for name in sorted(set(listed(root))):
         path = root / name
         if path.is_symlink() or not path.is_file():
             continue

@@ -56,6 +56,11 @@ std::string default_flash_directory() {
   return directory != nullptr && *directory != '\0' ? directory : "/tmp";
 }
 
+std::uint64_t flash_share(std::uint64_t wanted, std::uint64_t left) {
+  if (wanted == 0) return left / 10 * 9;
+  return left == 0 ? wanted : std::min(wanted, left);
+}
+
 FlashFile FlashFile::open(const std::string& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0)
@@ -86,10 +91,7 @@ std::uint64_t FlashFile::free_bytes() const {
 }
 
 std::uint64_t FlashFile::most_bytes(std::uint64_t wanted) const {
-  const std::uint64_t left = free_bytes();
-  // Some file systems say that nothing is left, whatever is: whoever names a size knows.
-  const std::uint64_t known = left > 0 ? left : wanted;
-  const std::uint64_t bytes = wanted > 0 ? std::min(wanted, known) : left / 10 * 9;
+  const std::uint64_t bytes = flash_share(wanted, free_bytes());
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return bytes;
   return std::min<std::uint64_t>(bytes, limit.rlim_cur);

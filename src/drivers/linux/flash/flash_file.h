@@ -33,9 +33,8 @@ class FlashFile {
   bool direct() const { return direct_; }
   // Bytes that the file system has left for us.
   std::uint64_t free_bytes() const;
-  // How large the file may become: as large as `wanted`, or if that is 0 as all but a tenth of what is left; never
-  // larger than what is left, nor than this process may make a file (`ulimit -f`). What there is no room for is an
-  // error of an allocation then, not of a touch.
+  // How large the file may become: flash_share() of what is left, and never larger than this process may make a file
+  // (`ulimit -f`). What there is no room for is an error of an allocation then, not of a touch.
   std::uint64_t most_bytes(std::uint64_t wanted) const;
   // Makes the first `bytes` of the file usable; kNoSpace, kIoError.
   Status grow(std::uint64_t bytes);
@@ -51,6 +50,10 @@ class FlashFile {
   bool direct_ = false;
   std::uint64_t size_ = 0;
 };
+
+// Of a file system that has so many bytes left: as many as are wanted, or if that is 0 all but a tenth; never more than
+// are left, unless it says that none are, as some do, whatever is there.
+std::uint64_t flash_share(std::uint64_t wanted, std::uint64_t left);
 
 // The directory that is used when none is named: $TMPDIR or /tmp.
 std::string default_flash_directory();

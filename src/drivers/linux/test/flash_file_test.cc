@@ -163,6 +163,13 @@ TEST_F(FlashFileTest, MovingHandsOverTheDescriptor) {
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1) << "still open";
 }
 
+TEST(FlashShareTest, IsWhatIsWantedAsFarAsItIsLeft) {
+  EXPECT_EQ(flash_share(0, 1000), 900u);
+  EXPECT_EQ(flash_share(700, 1000), 700u);
+  EXPECT_EQ(flash_share(2000, 1000), 1000u);
+  EXPECT_EQ(flash_share(2000, 0), 2000u) << "where the file system does not say";
+}
+
 TEST(DefaultFlashDirectoryTest, IsThatForTemporaryFiles) {
   const std::string before = default_flash_directory();
   ::setenv("TMPDIR", "/var/tmp", 1);
