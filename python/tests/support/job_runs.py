@@ -53,11 +53,8 @@ def losses(text):
 def stock(*words, limit_s=LIMIT_S):
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=limit_s,
                           check=False)
-    found = losses(done.stdout)
-    aborted = "terminate called without an active exception" in done.stderr
-    # On a busy machine a rank of stock's is aborted by gloo now and then: what it has said by then is what counts.
-    assert done.returncode == 0 or (found and aborted), done.stderr
-    return found
+    assert done.returncode == 0, done.stderr
+    return losses(done.stdout)
 
 
 def users(summary):
