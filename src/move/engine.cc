@@ -254,8 +254,8 @@ bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
         continue;
       }
       // What could not leave may be able to by the next time. Elsewhere a fault comes to it, but not where only the
-      // budget wants room.
-      if (frames_.over()) victims_.begin_again();
+      // budget wants room. Who stops at less than all goes on where others are, or they would never get further.
+      if (frames_.over() && worth_below >= Victims::kPinned) victims_.begin_again();
       return false;
     }
     if (candidate.worth == Victims::kDead) {
