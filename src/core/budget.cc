@@ -97,8 +97,15 @@ std::uint32_t Budget::extents_wanted() const {
   // Room for what may be in flight, before it is needed.
   const bool needed = state_.live_blocks + kExtentStep > state_.frames.limit() + state_.config.host_extents &&
                       extents.free(Tier::kFlash) < kExtentStep / 2;
-  if (!needed && !state_.engine.flash_full()) return 0;
-  return std::min(extents_limit_, extents.capacity() + kExtentStep);
+  if (!needed && !state_.engine.flash_full() && !owes_extents()) return 0;
+  return std::min(extents_limit_, std::max(extents.capacity() + kExtentStep, extents_owed()));
+}
+
+// For a place each, as has_places() counts them.
+std::uint32_t Budget::extents_owed() const {
+  const std::uint64_t places = std::uint64_t{state_.frames.limit()} + state_.config.host_extents;
+  const std::uint64_t needed = std::uint64_t{state_.live_blocks} + 2;
+  return static_cast<std::uint32_t>(needed > places ? needed - places : 0);
 }
 
 void Budget::set_extents(std::uint32_t count, bool more_to_come) {

@@ -6,6 +6,7 @@
 // slack.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/state.h"
@@ -71,6 +72,8 @@ class Budget {
   // program and for a child that it forks; or evictions stand still.
   bool wants_flash(std::uint64_t blocks) const;
 
+  // Whether what is alive has no place each yet, because flash has not grown to it; the device may refuse.
+  bool owes_extents() const { return state_.extents.capacity() < std::min(extents_owed(), extents_limit_); }
   // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
   std::uint32_t extents_wanted() const;
   void set_extents(std::uint32_t count, bool more_to_come);
@@ -81,6 +84,7 @@ class Budget {
   std::uint64_t table_bytes_of(std::uint64_t more) const;
   std::uint64_t table_slack() const { return state_.config.tables_in_budget ? kTableSlackBytes : 0; }
   std::uint32_t frames_beside(std::uint64_t tables) const;
+  std::uint32_t extents_owed() const;
 
   CoreState& state_;
   std::uint64_t bytes_;

@@ -122,7 +122,7 @@ void* ManagedRuntime::allocate(std::size_t bytes) {
   enter_job();
   Lock lock(mutex_);
   ask_for_flash(lock, bytes);
-  if (!allocate_in_core(bytes, offset)) {
+  if (!allocate_in_core(bytes, offset) || (!find_places(lock, offset) && !allocate_in_core(bytes, offset))) {
     lock.unlock();
     out_of_memory(bytes);
   }
@@ -147,6 +147,18 @@ bool ManagedRuntime::allocate_in_core(std::size_t bytes, std::uint64_t& offset) 
   }
   cache_.know(offset, core_.allocations().bytes_of(offset));
   return true;
+}
+
+// A file system may have less left than it says, as where a quota ends: what has a place only on flash that does not
+// exist yet waits until it does, and is given back where it cannot. A touch could not be refused any more.
+bool ManagedRuntime::find_places(Lock& lock, std::uint64_t offset) {
+  if (!core_.budget().owes_extents()) return true;
+  flash_.wake();
+  changed_.wait_for(lock, kMakeRoomMax, [&] { return stopping_ || !core_.budget().owes_extents(); });
+  if (core_.budget().has_places(0, 0)) return true;
+  cache_.forget(offset);
+  core_.allocations().deallocate(offset);
+  return false;
 }
 
 void ManagedRuntime::deallocate(void* data) noexcept {

@@ -169,6 +169,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   void consider_cache();
   void add_cache(Stats& stats) const;
   bool allocate_in_core(std::size_t bytes, std::uint64_t& offset);
+  bool find_places(Lock& lock, std::uint64_t offset);
   void wait_for_launch(Lock& lock, std::uint64_t op, std::uint64_t ticket, std::span<const Core::Range> ranges,
                        Launches::Needs needs);
   void wait_for_frames(Lock& lock, const Core::Range& range);

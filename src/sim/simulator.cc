@@ -116,8 +116,10 @@ void SimDriver::complete(const FlashCompletion& completion) {
 void SimDriver::grow() {
   const std::uint32_t wanted = core_.budget().extents_wanted();
   EBB_CHECK_LE(wanted, extents_);
-  const bool made = flash_.reserve(host_extents_ + wanted) == Status::kOk;
-  core_.budget().set_extents(made ? wanted : core_.extents().capacity(), made);
+  const std::uint32_t now = core_.extents().capacity();
+  std::uint32_t more = wanted - now;
+  while (more > 0 && flash_.reserve(host_extents_ + now + more) != Status::kOk) more /= 2;  // as the runtime does
+  core_.budget().set_extents(now + more, more > 0);
   update_limit();
   pump();
 }

@@ -441,6 +441,30 @@ def test_out_of_memory_names_a_limit_on_files(tmp_path):
     assert b"(`ulimit -f` limits each file to 1.00 MiB: lift it)" in result.stderr, result.stderr.decode()
 
 
+def test_disk_with_less_left_than_it_says(tmp_path):
+    """As where a quota ends that the file system does not tell: an allocation is refused, rather than a touch."""
+    if not real_extension():
+        pytest.skip("ebbtide._C is not built for this Python")
+    (tmp_path / "program.py").write_text(textwrap.dedent("""
+        import resource, torch
+        before = torch.full((1 << 20,), 0.5)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (320 << 20, resource.RLIM_INFINITY))
+        try:
+            torch.full((160 << 20,), 1.0)
+        except RuntimeError as error:
+            print(error)
+        after = torch.full((40 << 20,), 2.0)  # there is room for this
+        print((before == 0.5).all().item(), (after == 2.0).all().item())
+    """))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_")}
+    result = subprocess.run([EBB, "run", "--quiet", "--memory", "64MiB", "--flash", str(tmp_path), "--",
+                             sys.executable, "program.py"],
+                            capture_output=True, cwd=tmp_path, env=environment, timeout=600, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("out of memory: 640 MiB asked for"), result.stdout
+    assert result.stdout.endswith("True True\n"), result.stdout
+
+
 def test_program_that_imports_ebbtide_before_torch(tmp_path):
     if not real_extension():
         pytest.skip("ebbtide._C is not built for this Python")

@@ -390,6 +390,30 @@ TEST(Core, StatsAddUp) {
   EXPECT_EQ(stats.reused, 1u);
 }
 
+TEST(Core, FlashGrowsToAPlaceForAllThatIsAlive) {
+  SimDriver driver(machine(16, 512));
+  allocate(driver, 300);
+  EXPECT_TRUE(driver.core().budget().owes_extents());
+  driver.settle();
+  EXPECT_FALSE(driver.core().budget().owes_extents());
+  EXPECT_LE(300u + 2 - 16, driver.core().extents().capacity());
+}
+
+TEST(Core, ADeviceWithLessThanItSaysTakesThePromiseBack) {
+  SimDriver::Config config = machine(16, 512);
+  config.faults.extents_available = 200;
+  SimDriver driver(config);
+  const std::uint64_t offset = allocate(driver, 300);
+  EXPECT_TRUE(driver.core().budget().has_places(0, 0));
+  driver.settle();
+  EXPECT_FALSE(driver.core().budget().owes_extents());  // it will not come
+  EXPECT_FALSE(driver.core().budget().has_places(0, 0));
+  driver.deallocate(offset);
+  allocate(driver, 100);
+  driver.settle();
+  EXPECT_TRUE(driver.core().budget().has_places(0, 0));
+}
+
 TEST(Core, IteratingForesightFetchesAhead) {
   SimDriver driver(machine(24, 256, "foresight"));
   std::vector<std::uint64_t> layers;
