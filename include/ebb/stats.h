@@ -32,7 +32,7 @@ struct Stats {
   std::uint64_t scattered = 0;       // of those: of what is on flash, in no order, as a sort or a shuffle makes them
   std::uint64_t rescues = 0;         // evictions called back by a touch
   std::uint64_t allocations = 0;     // managed ones
-  std::uint64_t reused = 0;          // of those: from the cache, at an address with its frames
+  std::uint64_t reused = 0;          // of those: from the cache, or at addresses that had been in use
   std::uint64_t cache_hits = 0;      // of those: by the thread that freed it, without a lock
   std::uint64_t cache_misses = 0;    // managed allocations that went through the core
   std::uint64_t cache_trims = 0;     // ranges taken from the cache because memory was short

@@ -2,6 +2,8 @@
 #include "alloc/heap.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -14,8 +16,7 @@ constexpr std::uint64_t kLargeFrom = 64 * kLargeGrain;  // rounding up to a page
 
 }  // namespace
 
-Heap::Heap(std::uint64_t begin, std::uint64_t end, std::uint64_t waiting_bytes_max)
-    : begin_(begin), end_(end), frontier_(begin), waiting_bytes_max_(waiting_bytes_max) {
+Heap::Heap(std::uint64_t begin, std::uint64_t end) : begin_(begin), end_(end), frontier_(begin), used_to_(begin) {
   EBB_CHECK_LE(begin, end);
 }
 
@@ -26,35 +27,41 @@ std::uint64_t Heap::round_up(std::uint64_t bytes) {
 
 std::optional<Heap::Range> Heap::allocate(std::uint64_t bytes, std::uint64_t serial) {
   const std::uint64_t size = round_up(bytes);
-  Range range{0, size, serial, false, false, 0};
-  const auto waiting = waiting_.find(size);
-  if (waiting != waiting_.end() && !waiting->second.empty()) {
-    range.offset = waiting->second.back();
-    range.reused = true;
-    waiting->second.pop_back();
-    waiting_bytes_ -= size;
-  } else {
-    if (waiting_bytes_ > waiting_bytes_max_) merge_waiting();
-    auto best = runs_by_size_.lower_bound({size, 0});
-    if (best == runs_by_size_.end() && end_ - frontier_ < size) {
-      merge_waiting();
-      best = runs_by_size_.lower_bound({size, 0});
-    }
-    if (best != runs_by_size_.end()) {
-      const auto [run_bytes, offset] = *best;
-      remove_run(runs_.find(offset));
-      if (run_bytes > size) add_run(offset + size, run_bytes - size);
-      range.offset = offset;
-    } else if (end_ - frontier_ >= size) {
-      range.offset = frontier_;
-      frontier_ += size;
-    } else {
-      return std::nullopt;
-    }
-  }
-  live_.emplace(range.offset, range);
+  const std::uint64_t offset = place_for(size);
+  if (offset == EarlierPlaces::kNone) return std::nullopt;
+  earlier_.note(size, offset);
+  const Range range{offset, size, serial, offset < used_to_, false, 0};
+  used_to_ = std::max(used_to_, frontier_);
+  live_.emplace(offset, range);
   live_bytes_ += size;
   return range;
+}
+
+std::uint64_t Heap::place_for(std::uint64_t bytes) {
+  for (const std::uint64_t offset : earlier_.of(bytes)) {
+    if (offset != EarlierPlaces::kNone && take(offset, bytes)) return offset;
+  }
+  const auto best = runs_by_size_.lower_bound({bytes, 0});
+  const std::uint64_t offset = best != runs_by_size_.end() ? best->second : frontier_;
+  return take(offset, bytes) ? offset : EarlierPlaces::kNone;
+}
+
+// False: not all of that is free.
+bool Heap::take(std::uint64_t offset, std::uint64_t bytes) {
+  if (offset >= frontier_) {
+    if (bytes > end_ - offset) return false;
+    const std::uint64_t gap = std::exchange(frontier_, offset + bytes);
+    if (gap < offset) add_run(gap, offset - gap);
+    return true;
+  }
+  auto run = runs_.upper_bound(offset);
+  if (run == runs_.begin()) return false;
+  const auto [begin, run_bytes] = *--run;
+  if (begin + run_bytes < offset + bytes) return false;
+  remove_run(run);
+  if (begin < offset) add_run(begin, offset - begin);
+  if (offset + bytes < begin + run_bytes) add_run(offset + bytes, begin + run_bytes - offset - bytes);
+  return true;
 }
 
 Heap::Range Heap::free(std::uint64_t offset) {
@@ -64,8 +71,7 @@ Heap::Range Heap::free(std::uint64_t offset) {
   live_.erase(live);
   live_bytes_ -= range.bytes;
   parked_bytes_ -= range.parked ? range.bytes : 0;
-  waiting_bytes_ += range.bytes;
-  waiting_[range.bytes].push_back(offset);
+  add_run(offset, range.bytes);
   return range;
 }
 
@@ -93,14 +99,6 @@ Heap::Range Heap::unpark(std::uint64_t offset, std::uint64_t serial) {
 const Heap::Range* Heap::find(std::uint64_t offset) const {
   const auto live = live_.find(offset);
   return live == live_.end() ? nullptr : &live->second;
-}
-
-void Heap::merge_waiting() {
-  for (const auto& [size, offsets] : waiting_) {
-    for (const std::uint64_t offset : offsets) add_run(offset, size);
-  }
-  waiting_.clear();
-  waiting_bytes_ = 0;
 }
 
 void Heap::add_run(std::uint64_t offset, std::uint64_t bytes) {
@@ -141,16 +139,14 @@ void Heap::validate() const {
   }
   EBB_CHECK_EQ(live, live_bytes_);
   EBB_CHECK_EQ(parked, parked_bytes_);
-  std::uint64_t waiting = 0;
-  for (const auto& [bytes, offsets] : waiting_) {
-    for (const std::uint64_t offset : offsets) {
-      all.emplace_back(offset, bytes);
-      waiting += bytes;
-    }
-  }
-  EBB_CHECK_EQ(waiting, waiting_bytes_);
   all.insert(all.end(), runs_.begin(), runs_.end());
   EBB_CHECK_EQ(runs_.size(), runs_by_size_.size());
+  std::uint64_t run_end = begin_;
+  for (const auto& [offset, bytes] : runs_) {
+    EBB_CHECK(offset == begin_ || offset > run_end);  // or they would have been merged
+    run_end = offset + bytes;
+  }
+  EBB_CHECK(runs_.empty() || run_end < frontier_);
   std::sort(all.begin(), all.end());
   std::uint64_t at = begin_;
   for (const auto& [offset, bytes] : all) {

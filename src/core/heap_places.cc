@@ -25,4 +25,9 @@ void HeapPlaces::free(std::uint64_t offset) {
   static_cast<void>((small_.holds(offset) ? small_ : large_).free(offset));
 }
 
+void HeapPlaces::step() {
+  small_.step();
+  large_.step();
+}
+
 }  // namespace ebb

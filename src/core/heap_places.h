@@ -19,6 +19,7 @@ class HeapPlaces final : public GuidePlaces {
 
   Place allocate(std::uint64_t bytes, std::uint64_t serial) override;
   void free(std::uint64_t offset) override;
+  void step() override;
 
  private:
   std::uint64_t block_bytes_;

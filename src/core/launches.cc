@@ -206,7 +206,13 @@ bool Launches::lost(std::span<const CoreRange> ranges) const {
 void Launches::step() {
   earlier_run_.forget();
   steps_are_told_ = true;
+  end_iteration();
+}
+
+void Launches::end_iteration() {
   ++iterations_;
+  state_.small_heap.step();
+  state_.large_heap.step();
   state_.policy.step();
 }
 
@@ -217,8 +223,7 @@ void Launches::find_step(std::uint64_t op) {
     state_.policy.foretell(*iteration);
   }
   if (!period_.begins(op, touches_, state_.serial)) return;
-  ++iterations_;
-  state_.policy.step();
+  end_iteration();
 }
 
 }  // namespace ebb

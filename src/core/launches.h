@@ -86,6 +86,7 @@ class Launches {
   void progress(BlockIndex block);
   void advance(LongLaunch& launch, std::uint32_t position);
   void find_step(std::uint64_t op);
+  void end_iteration();
   void update_pins();
 
   void add_touch(std::uint64_t op, const CoreRange& range, BlockRange blocks);

@@ -41,8 +41,8 @@ struct CoreConfig {
   std::uint32_t frames() const { return frames(budget_bytes); }
   std::uint32_t frames(std::uint64_t bytes) const;
   // The heaps of a core, empty: for less than half a block, and for the rest.
-  Heap small_heap() const { return {0, space_bytes() / 4, budget_bytes / 8}; }
-  Heap large_heap() const { return {space_bytes() / 4, space_bytes(), budget_bytes / 8}; }
+  Heap small_heap() const { return {0, space_bytes() / 4}; }
+  Heap large_heap() const { return {space_bytes() / 4, space_bytes()}; }
 };
 
 // Bytes of the space.

@@ -1,9 +1,8 @@
-// Heap: packing, reuse and coalescing by hand, then random operations against a model of what is live.
+// Heap: packing, merging and earlier places by hand, then random operations against a model of what is live.
 #include "alloc/heap.h"
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <map>
 #include <vector>
 
@@ -13,7 +12,6 @@ namespace ebb {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kNeverMerge = std::numeric_limits<std::uint64_t>::max();
 
 TEST(Heap, RoundsToGrains) {
   EXPECT_EQ(Heap::round_up(0), 64u);
@@ -25,7 +23,7 @@ TEST(Heap, RoundsToGrains) {
 }
 
 TEST(Heap, PacksNeighboursTightly) {
-  Heap heap(0, 1 << 20, kNeverMerge);
+  Heap heap(0, 1 << 20);
   EXPECT_EQ(heap.allocate(100, 1)->offset, 0u);
   EXPECT_EQ(heap.allocate(100, 2)->offset, 128u);
   EXPECT_EQ(heap.frontier(), 256u);
@@ -36,50 +34,98 @@ TEST(Heap, PacksNeighboursTightly) {
   heap.validate();
 }
 
-TEST(Heap, AFreedRangeWaitsForTheNextOfItsSize) {
-  Heap heap(0, 1 << 20, kNeverMerge);
-  const std::uint64_t first = heap.allocate(1000, 1)->offset;
-  const std::uint64_t second = heap.allocate(1000, 2)->offset;
-  heap.free(first);
-  heap.free(second);
-  EXPECT_EQ(heap.waiting_bytes(), 2048u);
-  const auto other = heap.allocate(2000, 3);
-  EXPECT_FALSE(other->reused);
-  const auto again = heap.allocate(1000, 4);
-  EXPECT_TRUE(again->reused);
-  EXPECT_EQ(again->offset, second);  // the most recent: its frames are still there
-  EXPECT_EQ(again->serial, 4u);
-  heap.validate();
-}
-
-TEST(Heap, MergesWhatWaitsWhenItHoldsTooMuch) {
-  Heap heap(0, 1 << 20, 1000);
+TEST(Heap, MergesWhatIsFreed) {
+  Heap heap(0, 1 << 20);
   std::vector<std::uint64_t> offsets;
   for (std::uint64_t i = 0; i < 4; ++i) offsets.push_back(heap.allocate(512, i)->offset);
   const std::uint64_t last = heap.allocate(64, 9)->offset;
-  for (const std::uint64_t offset : offsets) heap.free(offset);
+  for (const std::uint64_t i : {2u, 0u, 3u, 1u}) {
+    heap.free(offsets[i]);
+    heap.validate();
+  }
   EXPECT_EQ(heap.allocate(2048, 10)->offset, 0u);  // four neighbours made one
-  EXPECT_EQ(heap.waiting_bytes(), 0u);
-  heap.validate();
   heap.free(0);
   heap.free(last);
-  EXPECT_EQ(heap.allocate(4000, 11)->offset, 0u);  // all was free: the frontier has come back
+  EXPECT_EQ(heap.frontier(), 0u);  // all was free: it has come back
   heap.validate();
 }
 
-TEST(Heap, MergesRatherThanRefuse) {
-  Heap heap(0, 4096, kNeverMerge);
+TEST(Heap, SaysWhichAddressesHaveBeenInUse) {
+  Heap heap(0, 1 << 20);
+  const auto first = heap.allocate(1000, 1);
+  EXPECT_FALSE(first->reused);
+  heap.free(first->offset);
+  EXPECT_TRUE(heap.allocate(1000, 2)->reused);
+  EXPECT_FALSE(heap.allocate(1000, 3)->reused);
+}
+
+TEST(Heap, RefusesWhatHasNoPlace) {
+  Heap heap(0, 4096);
   const std::uint64_t first = heap.allocate(2048, 1)->offset;
   const std::uint64_t second = heap.allocate(2048, 2)->offset;
+  EXPECT_FALSE(heap.allocate(1, 3).has_value());
   heap.free(first);
   heap.free(second);
-  EXPECT_TRUE(heap.allocate(4096, 3).has_value());
-  EXPECT_FALSE(heap.allocate(1, 4).has_value());
+  EXPECT_TRUE(heap.allocate(4096, 4).has_value());
   heap.validate();
+}
+
+// An iteration's ranges by hand: where each lies.
+std::vector<std::uint64_t> places(Heap& heap, const std::vector<std::uint64_t>& sizes) {
+  std::vector<std::uint64_t> offsets;
+  for (const std::uint64_t size : sizes) offsets.push_back(heap.allocate(size, 1)->offset);
+  return offsets;
+}
+
+TEST(Heap, GivesRangesTheirPlaceOfTheIterationBefore) {
+  Heap heap(0, 1 << 20);
+  const std::vector<std::uint64_t> sizes = {1024, 4096, 1024, 2048};
+  const std::vector<std::uint64_t> before = places(heap, sizes);
+  for (const std::size_t i : {1u, 3u, 0u, 2u}) heap.free(before[i]);
+  heap.step();
+  const std::uint64_t other = heap.allocate(64, 1)->offset;  // of a size of its own: takes the first place that is free
+  heap.free(other);
+  EXPECT_EQ(places(heap, sizes), before);
+  for (const std::uint64_t offset : before) heap.free(offset);
+  heap.step();
+  EXPECT_EQ(heap.allocate(2048, 1)->offset, before[3]);  // whatever lies in front of it
+  heap.validate();
+  EXPECT_EQ(heap.allocate(64, 1)->offset, 0u);
+  EXPECT_NE(heap.allocate(1024, 1)->offset, before[0]);  // that is not free any more
+  EXPECT_EQ(heap.allocate(1024, 1)->offset, before[2]);
+  heap.validate();
+}
+
+// What an iteration leaves alive lies where the next one would have it: the two take turns.
+TEST(Heap, KnowsThePlacesOfTwoIterations) {
+  Heap heap(0, 1 << 20);
+  std::vector<std::vector<std::uint64_t>> gradients;
+  for (int i = 0; i < 8; ++i) {
+    const std::vector<std::uint64_t> work = places(heap, {4096, 8192});
+    gradients.push_back(places(heap, {1024, 1024, 2048}));
+    for (const std::uint64_t offset : work) heap.free(offset);
+    if (i > 0) {
+      for (const std::uint64_t offset : gradients[static_cast<std::size_t>(i) - 1]) heap.free(offset);
+    }
+    heap.step();
+  }
+  EXPECT_EQ(gradients[7], gradients[5]);
+  EXPECT_EQ(gradients[6], gradients[4]);
+  heap.validate();
+}
+
+TEST(Heap, AnIterationOfOtherSizesInBetweenDoesNotCount) {
+  Heap heap(0, 1 << 20);
+  const std::vector<std::uint64_t> before = places(heap, {1024, 4096});
+  for (const std::uint64_t offset : before) heap.free(offset);
+  heap.step();
+  for (const std::uint64_t offset : places(heap, {640, 5120})) heap.free(offset);
+  heap.step();
+  EXPECT_EQ(places(heap, {1024, 4096}), before);
 }
 
 TEST(Heap, TakesTheRunThatFitsBest) {
-  Heap heap(0, 1 << 20, 0);
+  Heap heap(0, 1 << 20);
   const std::uint64_t large = heap.allocate(1024, 1)->offset;
   static_cast<void>(heap.allocate(64, 2));
   const std::uint64_t small = heap.allocate(256, 3)->offset;
@@ -93,7 +139,7 @@ TEST(Heap, TakesTheRunThatFitsBest) {
 }
 
 TEST(Heap, StaysWithinItsPart) {
-  Heap heap(1 << 20, 2 << 20, kNeverMerge);
+  Heap heap(1 << 20, 2 << 20);
   const auto range = heap.allocate(100, 1);
   EXPECT_EQ(range->offset, 1u << 20);
   EXPECT_TRUE(heap.holds(range->offset));
@@ -103,7 +149,7 @@ TEST(Heap, StaysWithinItsPart) {
 }
 
 TEST(HeapDeathTest, FreesOnlyWhatIsLive) {
-  Heap heap(0, 1 << 20, kNeverMerge);
+  Heap heap(0, 1 << 20);
   static_cast<void>(heap.allocate(1000, 1));
   EXPECT_DEATH(heap.free(64), "live");
   heap.free(0);
@@ -115,7 +161,7 @@ void fuzz(std::uint64_t seed) {
   Rng rng(seed);
   const std::uint64_t begin = rng.below(3) * kPage;
   const std::uint64_t end = begin + rng.between(4, 2000) * kPage;
-  Heap heap(begin, end, rng.chance(1, 2) ? rng.below(end) : kNeverMerge);
+  Heap heap(begin, end);
   std::map<std::uint64_t, std::uint64_t> live;
   std::uint64_t live_bytes = 0;
   for (int step = 0; step < 600; ++step) {
@@ -145,6 +191,7 @@ void fuzz(std::uint64_t seed) {
       live_bytes -= which->second;
       live.erase(which);
     }
+    if (rng.chance(1, 50)) heap.step();
     ASSERT_EQ(heap.live_bytes(), live_bytes);
     heap.validate();
   }

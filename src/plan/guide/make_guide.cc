@@ -109,7 +109,9 @@ std::unique_ptr<Guide> Maker::make() {
   LaunchIndex again = 0;
   for (const LaunchIndex step : trace_.steps) again = step < trace_.launches.size() ? step : again;
   Recording::Position again_from = 0;
+  auto step = trace_.steps.begin();
   for (LaunchIndex i = 0; i <= trace_.launches.size(); ++i) {
+    for (; step != trace_.steps.end() && *step <= i; ++step) places_.step();
     for (const TensorIndex tensor : dead_[i]) free(tensor);
     for (const TensorIndex tensor : born_[i]) allocate(tensor);
     if (i == again) again_from = recording_.size();

@@ -26,6 +26,7 @@ class GuidePlaces {
   virtual ~GuidePlaces() = default;
   virtual Place allocate(std::uint64_t bytes, std::uint64_t serial) = 0;
   virtual void free(std::uint64_t offset) = 0;
+  virtual void step() = 0;  // an iteration is over
 };
 
 // `op_of` gives the number that a launch has, by its index in Trace::ops. Null if the trace has no launch that would be

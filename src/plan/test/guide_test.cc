@@ -25,6 +25,7 @@ class Line final : public GuidePlaces {
     return place;
   }
   void free(std::uint64_t) override {}
+  void step() override {}
 
  private:
   std::uint64_t next_ = 0;
