@@ -34,7 +34,7 @@ class Addresses {
   std::uint64_t live_bytes() const { return heap_.live_bytes(); }
 
  private:
-  Heap heap_{0, kSpace, kSpace};
+  Heap heap_{0, kSpace};
   std::uint64_t serial_ = 0;
 };
 

@@ -134,7 +134,7 @@ class Addresses {
   std::uint64_t births = 0, deaths = 0;
 
  private:
-  Heap heap_{0, kSpace, kSpace};
+  Heap heap_{0, kSpace};
   std::uint64_t serial_ = 0;
 };
 
