@@ -1,8 +1,8 @@
-// EarlierPlaces: where ranges lay in earlier iterations. A program that repeats itself asks for the same sizes in the same
-// order, so the n-th range of a size is to lie where the n-th one of that size did: its tensors then share blocks with
-// the same neighbours in every iteration, and what was planned for one iteration holds for the next. Two iterations are
-// known of each size, because what one leaves alive, such as gradients, lies where the next would like to; and they are
-// the latest in which there was this size, so that batches of another shape in between do not count.
+// EarlierPlaces: where ranges lay in earlier iterations. A program that repeats itself asks for the same sizes in the
+// same order, so the n-th range of a size is to lie where the n-th one of that size did: its tensors then share blocks
+// with the same neighbours in every iteration, and what was planned for one iteration holds for the next. Of each size
+// two iterations are known, because what one leaves alive, such as gradients, lies where the next would like to; and
+// they are the latest in which there was this size, so that batches of another shape in between do not count.
 //
 // Owned by a Heap. note() and step() allocate. Invariant: of an iteration no more than kRangesMax are known.
 #pragma once
@@ -10,7 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 namespace ebb {
@@ -33,7 +33,7 @@ class EarlierPlaces {
     std::vector<std::uint64_t> now, before, earlier;  // offsets, in the order of the program
     std::uint32_t idle = 0;
   };
-  std::unordered_map<std::uint64_t, Size> sizes_;  // by bytes; the order of what is in it does not matter
+  std::map<std::uint64_t, Size> sizes_;  // by bytes
   std::uint32_t noted_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // Heap: who gets which addresses: byte ranges inside one part of the space. Addresses are plentiful, memory is not, so
 // it packs tightly: neighbours share a block, and what is allocated together lies together, as it mostly dies together.
 //
-// A range gets the place that it had in the iteration before (earlier_places.h), if that is free, else the free run that
-// fits best, the first of several, else what follows on all that is in use. What is freed is merged with its free
+// A range gets the place that it had in the iteration before (earlier_places.h), if that is free, else the free run
+// that fits best, the first of several, else what follows on all that is in use. What is freed is merged with its free
 // neighbours at once, so that places depend on what is live, and not on the order in which the rest was freed.
 //
 // A live range may be parked: nobody uses it, but it is kept for who may want it back, who gets it under a new serial.
