@@ -386,7 +386,8 @@ def test_plan_predicts_less_memory(tmp_path, ebb):
     assert found["fits"] and found["peak_bytes"] > 400 * 2**20
     rows = {row["share"]: row for row in found["budgets"]}
     assert rows["all"]["flash_read_bytes"] == 0 and rows["all"]["bound_by"] == "compute"
-    assert rows["all"]["step_ns"] < rows["1/2"]["step_ns"] <= rows["1/4"]["step_ns"]
+    # In a half all that moves can be hidden behind the kernels, as the bound says; in a quarter it cannot.
+    assert rows["all"]["step_ns"] <= rows["1/2"]["step_ns"] < rows["1/4"]["step_ns"]
     assert rows["1/4"]["bound_by"] in ("flash_read", "flash_write")
     again = ebb("plan", tmp_path / "step.jsonl.gz", "--json")
     assert json.loads(again.stdout)["launches"] == found["launches"], again.stderr
