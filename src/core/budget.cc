@@ -97,8 +97,10 @@ std::uint32_t Budget::extents_wanted() const {
   // Room for what may be in flight, before it is needed.
   const bool needed = state_.live_blocks + kExtentStep > state_.frames.limit() + state_.config.host_extents &&
                       extents.free(Tier::kFlash) < kExtentStep / 2;
-  if (!needed && !state_.engine.flash_full() && !owes_extents()) return 0;
-  return std::min(extents_limit_, std::max(extents.capacity() + kExtentStep, extents_owed()));
+  // The tables of a step take memory, for which frames have to leave before those of the next do.
+  const bool owed = owes_extents() && !over();
+  if (!needed && !state_.engine.flash_full() && !owed) return 0;
+  return std::min(extents_limit_, extents.capacity() + kExtentStep);
 }
 
 // For a place each, as has_places() counts them.
