@@ -27,7 +27,7 @@ void ManagedRuntime::move_loop() {
   Lock lock(mutex_);
   while (!stopping_) {
     if (adoption_ != nullptr) settle_adopted();
-    if (core_.budget().extents_wanted() > 0) grow_flash(lock);
+    while (core_.budget().extents_wanted() > 0) grow_flash(lock);
     const std::size_t taken = core_.take_requests(requests);
     // Slow, so only while nothing moves.
     const bool idle = taken == 0 && core_.engine().in_flight() == 0;
