@@ -76,6 +76,14 @@ class Budget {
   bool owes_extents() const { return state_.extents.capacity() < std::min(extents_owed(), extents_limit_); }
   // How many extents should exist, if more than there are; the driver makes room and says how many there are now.
   std::uint32_t extents_wanted() const;
+  // To how many extents the device can grow from `now`, up to `wanted`: where it has less left than that, half of the
+  // step may still fit. reserve(count): whether it has made room for so many.
+  template <typename Reserve>
+  static std::uint32_t grown(std::uint32_t now, std::uint32_t wanted, Reserve&& reserve) {
+    std::uint32_t more = wanted - now;
+    while (more > 0 && !reserve(now + more)) more /= 2;
+    return now + more;
+  }
   void set_extents(std::uint32_t count, bool more_to_come);
 
  private:

@@ -27,7 +27,7 @@ void ManagedRuntime::move_loop() {
   Lock lock(mutex_);
   while (!stopping_) {
     if (adoption_ != nullptr) settle_adopted();
-    while (core_.budget().extents_wanted() > 0) grow_flash(lock);
+    if (core_.budget().extents_wanted() > 0) grow_flash(lock);
     const std::size_t taken = core_.take_requests(requests);
     // Slow, so only while nothing moves.
     const bool idle = taken == 0 && core_.engine().in_flight() == 0;
@@ -92,14 +92,14 @@ void ManagedRuntime::publish() {
 
 void ManagedRuntime::grow_flash(Lock& lock) {
   const std::uint32_t now = core_.extents().capacity();
-  std::uint32_t more = core_.budget().extents_wanted() - now;
+  const std::uint32_t wanted = core_.budget().extents_wanted();
   lock.unlock();
-  // Where the file system has less left than a step, half a step may still fit.
-  while (more > 0 && flash_.reserve(now + more) != Status::kOk) more /= 2;
+  const std::uint32_t grown =
+      Budget::grown(now, wanted, [&](std::uint32_t count) { return flash_.reserve(count) == Status::kOk; });
   lock.lock();
-  core_.budget().set_extents(now + more, more > 0);
+  core_.budget().set_extents(grown, grown > now);
   pump();
-  changed_.notify_all();
+  after_change();  // where more is wanted, the next step comes without a wait
 }
 
 void ManagedRuntime::fault_loop() {

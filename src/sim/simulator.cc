@@ -117,9 +117,9 @@ void SimDriver::grow() {
   const std::uint32_t wanted = core_.budget().extents_wanted();
   EBB_CHECK_LE(wanted, extents_);
   const std::uint32_t now = core_.extents().capacity();
-  std::uint32_t more = wanted - now;
-  while (more > 0 && flash_.reserve(host_extents_ + now + more) != Status::kOk) more /= 2;  // as the runtime does
-  core_.budget().set_extents(now + more, more > 0);
+  const std::uint32_t grown = Budget::grown(
+      now, wanted, [&](std::uint32_t count) { return flash_.reserve(host_extents_ + count) == Status::kOk; });
+  core_.budget().set_extents(grown, grown > now);
   update_limit();
   pump();
 }

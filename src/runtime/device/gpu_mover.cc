@@ -84,12 +84,12 @@ void GpuRuntime::settle(Lock&) {
 
 void GpuRuntime::grow_flash(Lock& lock) {
   const std::uint32_t now = core_.extents().capacity();
-  std::uint32_t more = core_.budget().extents_wanted() - now;
+  const std::uint32_t wanted = core_.budget().extents_wanted();
   lock.unlock();
-  // Where the file system has less left than a step, half a step may still fit.
-  while (more > 0 && flash_->reserve((std::uint64_t{now} + more) * core_.block_bytes()) != Status::kOk) more /= 2;
+  const std::uint32_t grown = Budget::grown(
+      now, wanted, [&](std::uint32_t count) { return flash_->reserve(count * core_.block_bytes()) == Status::kOk; });
   lock.lock();
-  core_.budget().set_extents(now + more, more > 0);
+  core_.budget().set_extents(grown, grown > now);
   if (device_->failure().empty()) advance();
   changed_.notify_all();
 }
