@@ -35,12 +35,13 @@ void Engine::want(BlockIndex index) {
   Block& block = table_[index];
   block.prefetched = false;
   block.held = false;
-  if (block.state == BlockState::kEvicting) {
+  if (block.state == BlockState::kEvicting && urgent_.empty()) {  // or its frame is for who waits, as in fault()
     rescue(index);
   } else if (block.state == BlockState::kReady) {
     attach(index, block.frame);
   } else if (!block.outside && block.queue == 0 &&
-             (block.state == BlockState::kOnFlash || block.state == BlockState::kUntouched)) {
+             (block.state == BlockState::kOnFlash || block.state == BlockState::kUntouched ||
+              block.state == BlockState::kEvicting)) {
     wanted_.push(index);
   }
 }
@@ -149,7 +150,11 @@ bool Engine::serve(BlockIndex index, Urgency urgency) {
     case BlockState::kLost:
       if (urgency == Urgency::kFault) memory_.fail(index);
       return true;
-    case BlockState::kEvicting: rescue(index); return true;
+    case BlockState::kEvicting:
+      // Who wants it would take the frame from those who wait for it, again and again.
+      if (urgency != Urgency::kFault && !urgent_.empty()) return false;
+      rescue(index);
+      return true;
     case BlockState::kUntouched: {
       if (block.outside) {
         memory_.wake(index);
