@@ -15,12 +15,10 @@ constexpr double kPaceShare = 0.25;             // so does flash that takes this
 constexpr double kDurationShare = 0.125;        // and launches that take this much more or less altogether
 constexpr std::uint32_t kSearchesMax = 3;       // then the plan's taste stays, whatever changes but the events
 constexpr std::uint32_t kBudgetShare = 64;      // a budget changed by this share of it needs another plan
-// How far plan and routine foresee iterations, 0 to 1. A plan that agrees is better than a routine that does; one that
-// hardly does is worse than any routine.
-constexpr double kPlanHolds = 0.85, kPlanFails = 0.6, kBetter = 0.05;
-bool is_better(double routine, double plan) {
-  return plan < kPlanFails || (plan < kPlanHolds && routine > plan + kBetter);
-}
+// How far plan and routine foresee iterations, 0 to 1. A plan knows when each lane carries what, but one that hardly
+// foresees half is worse than any routine.
+constexpr double kPlanFails = 0.55, kBetter = 0.03;
+bool is_better(double routine, double plan) { return plan < kPlanFails || routine > plan + kBetter; }
 constexpr double kAlike = 0.98;
 constexpr std::uint32_t kAlikeMin = 3;    // iterations in a row until no routine is learned
 constexpr std::uint64_t kFirstSteps = 3;  // are about the program's beginning

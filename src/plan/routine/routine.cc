@@ -49,6 +49,7 @@ std::map<std::uint64_t, Routine::Tensor>::const_iterator Routine::find(std::uint
 void Routine::add(std::uint64_t serial, const Tensor& tensor) {
   next_uses_.cover(tensor.blocks);
   counted_.cover(next_uses_.blocks());
+  vacancies_.cover(next_uses_.blocks());
   next_uses_.add(serial, tensor.blocks);
   tensors_[serial] = tensor;
 }
@@ -67,6 +68,7 @@ void Routine::allocated(std::uint64_t serial, std::uint64_t bytes, BlockRange bl
   const Slot maker = made_by_current_ < kMadeMax ? slots_.current() : Slots::kNone;
   if (maker != Slots::kNone) tensor.made = kMadeHere | std::uint64_t{maker} << kOrdinalBits | made_by_current_++;
   add(serial, tensor);
+  vacancies_.taken(blocks, now());
   if (maker == Slots::kNone) return;
   made_[tensor.made] = serial;
   slots_.operands(maker).push_back({tensor.made, bytes, 0, blocks.count, Slots::Kind::kMade});
@@ -85,6 +87,7 @@ void Routine::freed(std::uint64_t serial) {
   if (tensor.born == iteration_) made_.erase(tensor.made);
   if (tensor.born + 1 == iteration_) made_before_.erase(tensor.made);
   next_uses_.remove(serial, tensor.blocks, now());
+  if (!is_lasting(tensor)) vacancies_.left(tensor.blocks, now());
   tensors_.erase(found);
 }
 
@@ -103,14 +106,15 @@ std::uint64_t Routine::slot_key(std::uint64_t op, std::span<const Touch> touches
   return anchor_ = mixed(key, ++occurrences_[key]);
 }
 
-// What the slot uses; returns which slot used one of these before in this iteration: the lasting ones say most, as they
-// are the same each time.
-Routine::Slot Routine::note_uses(Slot slot, std::span<const Touch> touches) {
+// What the slot uses; returns what it depends on: the launch that was the first in this iteration to use one of its
+// lasting tensors, as that comes the same way each time, or else the one before it, as what follows on it does so again.
+Routine::Slot Routine::note_uses(Slot slot, Slot before, std::span<const Touch> touches) {
   const auto later = [&](Slot left, Slot right) {
     return left == Slots::kNone || slots_.order(right) > slots_.order(left) ? right : left;
   };
-  Slot used_by = Slots::kNone, made_by = Slots::kNone;
-  slots_.operands(slot).clear();
+  Slot used_by = Slots::kNone;
+  expected_.clear();
+  slots_.operands(slot).swap(expected_);
   for (const Touch& touch : touches) {
     const auto found = tensors_.find(touch.allocation);
     if (found == tensors_.end()) continue;
@@ -118,15 +122,14 @@ Routine::Slot Routine::note_uses(Slot slot, std::span<const Touch> touches) {
     const std::uint32_t first = touch.blocks.first.value() - tensor.blocks.first.value();
     slots_.operands(slot).push_back(
         {key_of(touch.allocation, tensor), tensor.bytes, first, touch.blocks.count, Slots::Kind::kUsed});
-    if (is_lasting(tensor)) {
-      if (tensor.used_in == iteration_ && tensor.used_by != slot) used_by = later(used_by, tensor.used_by);
-    } else if (tensor.born == iteration_) {
-      made_by = later(made_by, static_cast<Slot>((tensor.made & ~kMadeHere) >> kOrdinalBits));
+    if (tensor.used_in != iteration_) {
+      tensor.used_in = iteration_;
+      tensor.used_by = slot;
+    } else if (is_lasting(tensor) && tensor.used_by != slot) {
+      used_by = later(used_by, tensor.used_by);
     }
-    tensor.used_in = iteration_;
-    tensor.used_by = slot;
   }
-  return used_by != Slots::kNone ? used_by : made_by;
+  return used_by != Slots::kNone ? used_by : before;
 }
 
 bool Routine::enter(std::uint64_t op, std::span<const Touch> touches) {
@@ -138,7 +141,8 @@ bool Routine::enter(std::uint64_t op, std::span<const Touch> touches) {
   const Slot slot = slots_.enter(key);
   if (slot == Slots::kNone) return false;
   made_by_current_ = freed_by_current_ = 0;
-  slots_.learn_gate(slot, note_uses(slot, touches));
+  slots_.learn_gate(slot, note_uses(slot, before, touches));
+  for (const Slots::Operand& operand : expected_) see_operand(operand);  // it may not have used them this time
   // What has been passed over is not needed where it was expected, nor what depends on it.
   bool as_expected = true;
   for (Slot passed = before == Slots::kNone ? slots_.first() : slots_.next(before); passed != slot;
@@ -170,13 +174,15 @@ void Routine::launched(std::uint64_t op, std::span<const Touch> touches) {
 // it.
 void Routine::see_operands(Slot slot, int depth) {
   if (depth > kDepthMax || slots_.has_run(slot)) return;
-  for (const Slots::Operand& operand : slots_.operands(slot)) {
-    if (operand.kind != Slots::Kind::kUsed) continue;
-    const auto tensor = find(operand.key, false);
-    if (tensor == tensors_.end()) continue;
-    next_uses_.see(tensor->first, tensor->second.blocks, next_use_of(operand.key), now());
-  }
+  for (const Slots::Operand& operand : slots_.operands(slot)) see_operand(operand);
   for (const Slot dependent : slots_.dependents(slot)) see_operands(dependent, depth + 1);
+}
+
+void Routine::see_operand(const Slots::Operand& operand) {
+  if (operand.kind != Slots::Kind::kUsed) return;
+  const auto tensor = find(operand.key, false);
+  if (tensor == tensors_.end()) return;
+  next_uses_.see(tensor->first, tensor->second.blocks, next_use_of(operand.key), now());
 }
 
 // The time until a use, divided by how likely it is: what may be needed soon is worth as much as what is certain to be
@@ -236,8 +242,8 @@ void Routine::rebuild() {
 }
 
 std::uint64_t Routine::next_use(BlockIndex block) const {
-  const std::uint64_t next = next_uses_.of(block);
-  return next != kNever && next + kLate < now() ? kNever : next;
+  const auto to_come = [&](std::uint64_t when) { return when != kNever && when + kLate < now() ? kNever : when; };
+  return std::min(to_come(next_uses_.of(block)), to_come(vacancies_.taken_at(block)));
 }
 
 void Routine::restart_scan() {

@@ -19,6 +19,7 @@
 #include "plan/follow/next_uses.h"
 #include "plan/policy.h"
 #include "plan/routine/slots.h"
+#include "plan/routine/vacancies.h"
 
 namespace ebb {
 
@@ -58,7 +59,7 @@ class Routine {
     std::uint64_t made = 0;       // its key in the iteration that made it; 0: it was there before
     std::uint32_t born = 0;       // the iteration
     std::uint32_t used_in = 0;    // the latest iteration
-    Slot used_by = Slots::kNone;  // the latest slot in that
+    Slot used_by = Slots::kNone;  // the first slot in that
   };
   using Tensors = std::map<std::uint64_t, Tensor>;  // by serial number
 
@@ -70,9 +71,10 @@ class Routine {
   std::uint64_t slot_key(std::uint64_t op, std::span<const Touch> touches);
   // Whether the slot is one that ran in another iteration, where it was expected to be.
   bool enter(std::uint64_t op, std::span<const Touch> touches);
-  Slot note_uses(Slot slot, std::span<const Touch> touches);
+  Slot note_uses(Slot slot, Slot before, std::span<const Touch> touches);
   std::uint64_t now() const { return base_ + slots_.now(); }
   std::uint64_t next_use_of(std::uint64_t key) const;
+  void see_operand(const Slots::Operand& operand);
   void see_operands(Slot slot, int depth);
   void rebuild();
 
@@ -99,7 +101,9 @@ class Routine {
   std::uint64_t anchor_ = 0;                                   // key of the latest launch on a lasting tensor
   std::uint32_t after_anchor_ = 0;                             // launches since then
   std::uint32_t made_by_current_ = 0, freed_by_current_ = 0;
+  std::vector<Slots::Operand> expected_;  // of the slot that runs: what it used when it ran before
   NextUses next_uses_{kNever};
+  Vacancies vacancies_;
   std::uint32_t launches_ = 0, likely_ = 0;  // of this iteration
   double agreement_ = 0;
 

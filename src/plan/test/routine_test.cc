@@ -128,11 +128,13 @@ class ExpertsTest : public testing::Test {
     for (std::uint32_t i = 0; i < kExperts; ++i) {
       routine_.lasts(weight(i), block_of(weight(i)));
       routine_.lasts(state(i), block_of(state(i)));
+      routine_.lasts(square(i), block_of(square(i)));
     }
   }
   static constexpr std::uint64_t kRouter = 1;
   static std::uint64_t weight(std::uint32_t expert) { return 10 + expert; }
   static std::uint64_t state(std::uint32_t expert) { return 20 + expert; }
+  static std::uint64_t square(std::uint32_t expert) { return 30 + expert; }
   static BlockRange block_of(std::uint64_t serial) { return {BlockIndex(static_cast<std::uint32_t>(serial)), 1}; }
 
   std::uint64_t make() {
@@ -161,6 +163,7 @@ class ExpertsTest : public testing::Test {
   }
   void optimize(std::uint32_t expert) {
     launch(7, {weight(expert), gradient_, state(expert)});
+    launch(8, {square(expert)});
     for (const std::uint64_t each : {input_, output_, gradient_}) routine_.freed(each);
     routine_.step(1e6);
   }
@@ -207,6 +210,68 @@ TEST_F(ExpertsTest, OnlyWhatIsLikelyIsFetched) {
   EXPECT_EQ(routine_.ahead(table_).block, block_of(state(4)).first);
   static_cast<void>(table_.become(block_of(state(4)).first, BlockState::kFetching, FrameIndex(0)));
   EXPECT_FALSE(routine_.ahead(table_).block.valid());
+}
+
+TEST_F(ExpertsTest, WhatALaunchUsesAloneIsNeededAsWhatTheOneBeforeItUses) {
+  train(40);
+  for (std::uint32_t i = 0; i < kExperts; ++i) send_out(square(i));
+  EXPECT_FALSE(routine_.ahead(table_).block.valid());
+  forward(4);
+  EXPECT_EQ(routine_.ahead(table_).block, block_of(square(4)).first);
+}
+
+TEST_F(ExpertsTest, WhatALaunchDidNotUseThisTimeIsNeededLater) {
+  std::uint64_t used = 0, other = 0;
+  for (int i = 0; i < 8; ++i) {
+    launch(1, {kRouter});
+    used = make();
+    other = make();
+    if (i == 7) break;
+    launch(2, {used});
+    for (std::uint32_t expert = 0; expert < kExperts; ++expert) launch(3, {weight(expert)});
+    launch(4, {kRouter, used});
+    for (const std::uint64_t each : {used, other}) routine_.freed(each);
+    routine_.step(1e6);
+  }
+  const std::uint64_t now_needed = next_use(used);
+  launch(2, {other});
+  EXPECT_GE(next_use(used), now_needed + kExperts * Slots::kTick);
+  EXPECT_LE(next_use(used), routine_.end());
+}
+
+TEST_F(ExpertsTest, ABlockIsNeededWhenWhatComesAndGoesInItComesAgain) {
+  const auto come_and_go = [&] {
+    routine_.allocated(90, kBlock / 2, block_of(weight(3)));
+    routine_.freed(90);
+  };
+  train(40);
+  forward(4);
+  come_and_go();
+  backward(4);
+  const std::uint64_t alone = next_use(weight(3));
+  come_and_go();
+  const std::uint64_t soon = next_use(weight(3));
+  EXPECT_LT(soon, alone) << "after as long as the backward pass took";
+  optimize(4);
+  EXPECT_EQ(next_use(weight(3)), soon);
+  train(12, 1);
+  EXPECT_GT(next_use(weight(3)), soon) << "it has not come";
+}
+
+TEST(VacanciesTest, WhatWasTakenAfterAPauseIsTakenAfterOneAgain) {
+  Vacancies places;
+  places.cover(16);
+  const BlockRange blocks{BlockIndex(2), 3};
+  places.taken(blocks, 10);
+  places.left(blocks, 20);
+  EXPECT_EQ(places.taken_at(BlockIndex(2)), Vacancies::kNever);
+  places.taken(blocks, 50);
+  EXPECT_EQ(places.taken_at(BlockIndex(2)), Vacancies::kNever) << "it is";
+  places.left(blocks, 60);
+  EXPECT_EQ(places.taken_at(BlockIndex(2)), 90u);
+  EXPECT_EQ(places.taken_at(BlockIndex(4)), 90u);
+  EXPECT_EQ(places.taken_at(BlockIndex(3)), Vacancies::kNever) << "it is nobody else's";
+  EXPECT_EQ(places.taken_at(BlockIndex(99)), Vacancies::kNever);
 }
 
 TEST_F(ExpertsTest, WhatThereIsTimeForIsFetchedLater) {
