@@ -15,10 +15,12 @@ constexpr double kPaceShare = 0.25;             // so does flash that takes this
 constexpr double kDurationShare = 0.125;        // and launches that take this much more or less altogether
 constexpr std::uint32_t kSearchesMax = 3;       // then the plan's taste stays, whatever changes but the events
 constexpr std::uint32_t kBudgetShare = 64;      // a budget changed by this share of it needs another plan
-// How far plan and routine foresee iterations, 0 to 1. A plan knows when each lane carries what, but one that hardly
-// foresees half is worse than any routine.
-constexpr double kPlanFails = 0.55, kBetter = 0.03;
-bool is_better(double routine, double plan) { return plan < kPlanFails || routine > plan + kBetter; }
+// How far plan and routine foresee iterations. A plan knows when each lane carries what, which is worth that a routine
+// foresees so much more; but a plan that hardly foresees half is worse than any routine.
+constexpr double kPlanFails = 0.55, kBetter = 0.1;
+bool is_better(const Agreement& routine, const Agreement& plan) {
+  return plan.share(1) < kPlanFails || routine.share(0) > plan.share(1) + kBetter;
+}
 constexpr double kAlike = 0.98;
 constexpr std::uint32_t kAlikeMin = 3;    // iterations in a row until no routine is learned
 constexpr std::uint64_t kFirstSteps = 3;  // are about the program's beginning
@@ -155,8 +157,7 @@ void Foresight::step() {
 // An iteration is over. Which foresaw more of it, the plan or the routine, is what the next one goes by; where they are
 // alike, no routine is needed.
 void Foresight::consider_routine() {
-  const double agreement = this->agreement();
-  alike_ = agreement >= kAlike ? alike_ + 1 : 0;
+  alike_ = agreement().share(1) >= kAlike ? alike_ + 1 : 0;
   if (routine_ != nullptr) routine_->step(pace().flash_in_ns);
   if (alike_ >= kAlikeMin) {
     routine_.reset();
@@ -166,8 +167,8 @@ void Foresight::consider_routine() {
     for (const auto& [serial, blocks] : live()) routine_->lasts(serial, blocks);
   }
   if (steps_ > kFirstSteps) {
-    plan_agrees_ += (agreement - plan_agrees_) / 2;
-    routine_agrees_ += ((routine_ != nullptr ? routine_->agreement() : 0) - routine_agrees_) / 2;
+    plan_agrees_.fade_and_add(agreement());
+    if (routine_ != nullptr) routine_agrees_.fade_and_add(routine_->agreement());
   }
   const bool by_routine = steps_ > kFirstSteps && routine_ != nullptr && is_better(routine_agrees_, plan_agrees_);
   if (by_routine == by_routine_) return;

@@ -104,7 +104,7 @@ class Foresight final : public Follower {
   std::unique_ptr<Routine> routine_ = std::make_unique<Routine>();  // null: the iterations are alike
   bool by_routine_ = false;                                         // what is gone by, instead of a plan
   std::uint32_t alike_ = 0;                                         // iterations in a row that were as planned
-  double plan_agrees_ = 0.5, routine_agrees_ = 0;                   // means of the latest iterations
+  Agreement plan_agrees_, routine_agrees_;                          // of the latest iterations
 
   // The search for blocks that left without a plan: how far it has come, in events from the start of this iteration (it
   // may reach into the next), and two sums that must fit in memory: the blocks that exist and are used between the

@@ -87,14 +87,15 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   recording_.add_launch(op, touches, first_blocks_);
   ++launches_;
   for (const Touch& touch : touches) {
-    if (!recording_.made_here(touch.allocation)) recording_.add_place(touch.allocation, live_.at(touch.allocation));
+    if (recording_.made_here(touch.allocation)) continue;
+    recording_.add_place(touch.allocation, live_.at(touch.allocation));
+    agreement_.here += touch.blocks.count;
   }
   if (!following_) return;
   if (guide_ != nullptr) return launched_by_guide(op, touches);
   const std::uint64_t signature = Recording::launch_signature(op, touches.size());
   const Position position = match(signature, op, touches);
   if (position == Recording::kNever) return see_unknown(touches);
-  ++matched_;
   const Recording::Event& event = plan().event(position);
   const auto uses = plan().uses(event);
   if (event.signature != signature) {
@@ -103,6 +104,9 @@ void Follower::launched(std::uint64_t op, std::span<const Touch> touches) {
   }
   for (std::size_t i = 0; i < touches.size(); ++i) {
     if (touches[i].allocation == 0) continue;
+    if (is_old(uses[i].reference) && resolve(uses[i].reference, false) == touches[i].allocation) {
+      agreement_.both += std::min(touches[i].blocks.count, uses[i].blocks);
+    }
     doubt(uses[i].reference, touches[i].allocation);
     bound_[uses[i].reference] = touches[i].allocation;
     see_next(uses[i], touches[i]);
@@ -269,13 +273,15 @@ void Follower::step() {
 void Follower::begin_counts() {
   switches_ = 0;
   launches_ = 0;
-  matched_ = 0;
+  agreement_ = {};
   try_later_ = kLaunchesTelling;
 }
 
-double Follower::agreement() const {
-  if (guide_ != nullptr || launches_ + planned_ == 0) return 1;
-  return 2.0 * matched_ / (launches_ + planned_);
+Agreement Follower::agreement() const {
+  Agreement agreement = agreement_;
+  agreement.expected = planned_;
+  if (guide_ != nullptr) agreement.expected = agreement.both = agreement.here;
+  return agreement;
 }
 
 // When each allocation that lives is needed, from the cursor on.

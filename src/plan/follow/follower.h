@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "plan/follow/agreement.h"
 #include "plan/follow/iterations.h"
 #include "plan/follow/next_uses.h"
 #include "plan/guide/guide.h"
@@ -62,8 +63,8 @@ class Follower : public Policy {
   virtual void began(bool /*changed*/) {}
 
   bool following() const { return following_; }
-  // How far this iteration was the plan's: of its launches and the plan's, the part that were matched, 0 to 1.
-  double agreement() const;
+  // How far this iteration was the plan's.
+  Agreement agreement() const;
   // The iteration so far.
   const Recording& recording() const { return recording_; }
   const Recording& plan() const {
@@ -103,6 +104,8 @@ class Follower : public Policy {
   Kinship kinship(const Recording::Event& event, std::span<const Touch> touches) const;
   std::span<const Touch> align(std::span<const Recording::Use> uses, std::span<const Touch> touches);
   void count_uses();
+  // Whether a reference of the plan stands for what is older than the iteration.
+  bool is_old(std::uint32_t reference) const { return !plan().made_here(plan().reference(reference).serial); }
   bool switch_kind();
   bool begin_later();
 
@@ -139,8 +142,8 @@ class Follower : public Policy {
   Position cursor_ = 0;  // the next event expected
   std::uint32_t misses_ = 0;
   std::uint32_t launches_ = 0;   // of this iteration
-  std::uint32_t matched_ = 0;    // of these
-  std::uint32_t planned_ = 0;    // launches of the plan
+  Agreement agreement_;          // of that
+  double planned_ = 0;           // blocks of older tensors that launches of the plan use
   std::uint32_t try_later_ = 0;  // begin_later(): when so many launches have been made
   std::uint64_t iterations_over_ = 0;
   std::uint64_t deviations_ = 0;

@@ -82,8 +82,10 @@ void Follower::count_uses() {
   uses_.assign(plan().references(), 0);
   planned_ = 0;
   for (Position position = 0; position < plan().size(); ++position) {
-    planned_ += plan().event(position).kind == Recording::Kind::kLaunch ? 1 : 0;
-    for (const Recording::Use& use : plan().uses(plan().event(position))) ++uses_[use.reference];
+    for (const Recording::Use& use : plan().uses(plan().event(position))) {
+      ++uses_[use.reference];
+      planned_ += is_old(use.reference) ? use.blocks : 0;
+    }
   }
 }
 

@@ -132,12 +132,21 @@ Routine::Slot Routine::note_uses(Slot slot, Slot before, std::span<const Touch> 
   return used_by != Slots::kNone ? used_by : before;
 }
 
+void Routine::note_agreement(bool expected, std::span<const Touch> touches) {
+  for (const Touch& touch : touches) {
+    const auto tensor = tensors_.find(touch.allocation);
+    if (tensor == tensors_.end() || !is_old(tensor->second)) continue;
+    agreeing_.here += touch.blocks.count;
+    agreeing_.expected += expected ? touch.blocks.count : 0;
+    agreeing_.both += expected ? touch.blocks.count : 0;
+  }
+}
+
 bool Routine::enter(std::uint64_t op, std::span<const Touch> touches) {
   const Slot before = slots_.current();
   const std::uint64_t key = slot_key(op, touches);
   const Slot known = slots_.find(key);
-  ++launches_;
-  likely_ += known != Slots::kNone && slots_.chance(known) >= kLikely ? 1 : 0;
+  note_agreement(known != Slots::kNone && slots_.chance(known) >= kLikely, touches);
   const Slot slot = slots_.enter(key);
   if (slot == Slots::kNone) return false;
   made_by_current_ = freed_by_current_ = 0;
@@ -212,9 +221,13 @@ std::uint64_t Routine::next_use_of(std::uint64_t key) const {
 
 void Routine::step(double flash_in_ns) {
   flash_in_ns_ = flash_in_ns;
-  const std::uint32_t in_vain = slots_.count_left_out(kLikely);
-  agreement_ = launches_ == 0 ? 0 : 2.0 * likely_ / (launches_ + likely_ + in_vain);
-  launches_ = likely_ = 0;
+  slots_.for_left_out(kLikely, [&](Slot slot) {
+    for (const Slots::Operand& operand : slots_.operands(slot)) {
+      const bool old = (operand.key & kMadeHere) == 0 || (operand.key & kMadeBefore) != 0;
+      agreeing_.expected += operand.kind == Slots::Kind::kUsed && old ? operand.blocks : 0;
+    }
+  });
+  agreement_ = std::exchange(agreeing_, {});
   base_ = end() + Slots::kTick;
   slots_.step();
   ++iteration_;

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/follow/agreement.h"
 #include "plan/follow/block_marks.h"
 #include "plan/follow/next_uses.h"
 #include "plan/policy.h"
@@ -46,8 +47,8 @@ class Routine {
     std::uint64_t when = 0;
   };
   Next ahead(const PageTable& table);
-  // How far the iteration that ended last was foreseen: of its launches and the likely ones, the part that are both.
-  double agreement() const { return agreement_; }
+  // How far the iteration that ended last was foreseen: what was likely is what was expected.
+  const Agreement& agreement() const { return agreement_; }
 
   void validate() const { slots_.validate(); }
 
@@ -65,10 +66,12 @@ class Routine {
 
   void add(std::uint64_t serial, const Tensor& tensor);
   std::uint64_t key_of(std::uint64_t serial, const Tensor& tensor) const;
+  bool is_old(const Tensor& tensor) const { return tensor.born != iteration_; }
   bool is_lasting(const Tensor& tensor) const { return tensor.made == 0 || tensor.born + 1 < iteration_; }
   // The tensor of that key now, or in the next iteration; the end of tensors_ if it does not exist yet.
   Tensors::const_iterator find(std::uint64_t key, bool next_iteration) const;
   std::uint64_t slot_key(std::uint64_t op, std::span<const Touch> touches);
+  void note_agreement(bool expected, std::span<const Touch> touches);
   // Whether the slot is one that ran in another iteration, where it was expected to be.
   bool enter(std::uint64_t op, std::span<const Touch> touches);
   Slot note_uses(Slot slot, Slot before, std::span<const Touch> touches);
@@ -104,8 +107,7 @@ class Routine {
   std::vector<Slots::Operand> expected_;  // of the slot that runs: what it used when it ran before
   NextUses next_uses_{kNever};
   Vacancies vacancies_;
-  std::uint32_t launches_ = 0, likely_ = 0;  // of this iteration
-  double agreement_ = 0;
+  Agreement agreeing_, agreement_;  // of this iteration, and of the one before
 
   std::uint64_t block_bytes_ = 1;
   std::uint32_t frames_ = 0;

@@ -95,16 +95,6 @@ double Slots::usual(Slot slot) const {
   return all;
 }
 
-std::uint32_t Slots::count_left_out(double least_share) const {
-  std::uint32_t count = 0;
-  for (Slot slot = first_; slot != kNone; slot = slots_[slot].next) {
-    const Entry& entry = slots_[slot];
-    const bool could = entry.gate == kNone || has_run(entry.gate);
-    count += could && !has_run(slot) && entry.share >= least_share ? 1 : 0;
-  }
-  return count;
-}
-
 void Slots::step() {
   for (Slot slot = first_; slot != kNone;) {
     Entry& entry = slots_[slot];

@@ -54,8 +54,15 @@ class Slots {
   double usual(Slot slot) const;
   // Of the times that it could have run.
   double share(Slot slot) const { return slots_[slot].share; }
-  // How many could have run in this iteration, and mostly do so, but did not.
-  std::uint32_t count_left_out(double least_share) const;
+  // Those that could have run in this iteration, and mostly do so, but did not.
+  template <typename F>
+  void for_left_out(double least_share, F&& slot_left_out) const {
+    for (Slot slot = first_; slot != kNone; slot = slots_[slot].next) {
+      const Entry& entry = slots_[slot];
+      const bool could = entry.gate == kNone || has_run(entry.gate);
+      if (could && !has_run(slot) && entry.share >= least_share) slot_left_out(slot);
+    }
+  }
   // When in the iteration: the launches that come before it, each as far as it is likely, in units of kTick a launch.
   static constexpr std::uint64_t kTick = 1024;
   std::uint64_t when(Slot slot) const { return slots_[slot].when; }

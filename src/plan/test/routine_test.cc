@@ -319,10 +319,10 @@ TEST_F(ExpertsTest, WhatNoLaunchTellsApartIsNotLearned) {
 
 TEST_F(ExpertsTest, AgreementIsWhatWasForeseen) {
   train(40);
-  EXPECT_GT(routine_.agreement(), 0.6);
-  EXPECT_LT(routine_.agreement(), 0.95) << "which expert comes nobody knows";
+  EXPECT_GT(routine_.agreement().share(0), 0.6);
+  EXPECT_LT(routine_.agreement().share(0), 0.95) << "which expert comes nobody knows";
   train(20, 1);
-  EXPECT_GT(routine_.agreement(), 0.99);
+  EXPECT_GT(routine_.agreement().share(0), 0.99);
 }
 
 }  // namespace
