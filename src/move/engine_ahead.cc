@@ -12,7 +12,7 @@ constexpr std::uint32_t kCleaningMax = 2;  // so that a lane with two stages, or
 void Engine::fetch_ahead(Tier below) {
   while (!transfers_.full() && in_lane(lane_in(below)) < limits_.lane) {
     const Policy::Ahead ahead = policy_.ahead(table_, below);
-    if (!ahead.block.valid()) return;
+    if (!ahead.block.valid() || in_lane(lane_in(below)) >= ahead.at_once) return;
     const ExtentIndex extent = table_[ahead.block].extent;  // the next one may be in the other tier, whose lane is full
     if (extent.valid() && in_lane(lane_in(extents_.tier_of(extent))) >= limits_.lane) return;
     if (frames_.free() + frames_.room() + dead_resident_ < ahead.spare) return;

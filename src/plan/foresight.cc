@@ -21,6 +21,8 @@ constexpr double kPlanFails = 0.55, kBetter = 0.1;
 bool is_better(const Agreement& routine, const Agreement& plan) {
   return plan.share(1) < kPlanFails || routine.share(0) > plan.share(1) + kBetter;
 }
+// So many are on their way at once where the program may do something else: what it asks for then waits for no more.
+constexpr std::uint32_t kGuessedAtOnce = 4, kUnplannedAtOnce = 8;
 constexpr double kAlike = 0.98;
 constexpr std::uint32_t kAlikeMin = 3;    // iterations in a row until no routine is learned
 constexpr std::uint64_t kFirstSteps = 3;  // are about the program's beginning
@@ -317,7 +319,8 @@ BlockIndex Foresight::clean(const PageTable& table, Tier below, std::uint64_t pi
 Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
   if (by_routine_) {
     const Routine::Next next = routine_->ahead(table);
-    return next.block.valid() ? Ahead{next.block, kHorizon - std::min(next.when, kHorizon)} : Ahead{};
+    if (!next.block.valid()) return {};
+    return {.block = next.block, .worth = kHorizon - std::min(next.when, kHorizon), .at_once = kGuessedAtOnce};
   }
   if (!following() && loop_.active()) return loop_.next(table);
   if (!following()) {
@@ -421,7 +424,8 @@ Policy::Ahead Foresight::unplanned(const PageTable& table) {
         const std::uint64_t when = base() + scan_;
         expect(i, when);
         if (table[i].state != BlockState::kOnFlash || table[i].queue != 0) continue;
-        if (away_until_[i.value()] <= now()) return {i, kHorizon - when};
+        if (away_until_[i.value()] > now()) continue;
+        return {.block = i, .worth = kHorizon - when, .at_once = kUnplannedAtOnce};
       }
     }
     scan_use_ = 0;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -94,6 +95,7 @@ class Policy {
     bool overwritten = false;  // its content will be overwritten before anything reads it: memory will do
     bool held = false;         // it stays out of reach when it has come, so that its touch is told of
     std::uint32_t spare = 0;   // only if so many frames are free: what is allocated next would take its own again
+    std::uint32_t at_once = std::numeric_limits<std::uint32_t>::max();  // while fewer than that are on their way
   };
   virtual Ahead ahead(const PageTable&, Tier /*below*/) { return {}; }
   // The next resident block that should leave for `below` although nobody needs its frame yet, or none; not one that
