@@ -1,6 +1,7 @@
-// Agreement: how far iterations went as somebody expected, from 0 to 1. Launches are worth as many blocks as they use of
-// tensors that are older than the iteration: what is made and gone within one is the same for whoever follows, but which
-// weights are used decides what must come from below. Of two accounts, the part that is in both (Dice's coefficient).
+// Agreement: how far iterations went as somebody expected, from 0 to 1. Launches are worth as many blocks as they use
+// of tensors that are older than the iteration: what is made and gone within one is the same for whoever follows, but
+// which weights are used decides what must come from below. Of two accounts, the part that is in both (Dice's
+// coefficient).
 //
 // A value. Owned by who follows the program.
 #pragma once

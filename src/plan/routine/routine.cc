@@ -107,7 +107,8 @@ std::uint64_t Routine::slot_key(std::uint64_t op, std::span<const Touch> touches
 }
 
 // What the slot uses; returns what it depends on: the launch that was the first in this iteration to use one of its
-// lasting tensors, as that comes the same way each time, or else the one before it, as what follows on it does so again.
+// lasting tensors, as that comes the same way each time, or else the one before it, as what follows on it does so
+// again.
 Routine::Slot Routine::note_uses(Slot slot, Slot before, std::span<const Touch> touches) {
   const auto later = [&](Slot left, Slot right) {
     return left == Slots::kNone || slots_.order(right) > slots_.order(left) ? right : left;

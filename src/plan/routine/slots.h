@@ -3,9 +3,10 @@
 // an iteration some slots run, in their order, and others are left out.
 //
 // Whether a slot is going to run is known from what it depends on, its gate: the slot that used one of its tensors
-// before in the same iteration. A weight that the forward pass has used is used by the backward pass, and its state by
-// the optimizer; one that the forward pass left out is not. This is correlation as in branch predictors (Yeh and Patt,
-// MICRO 1991), along the tensors instead of along a history of bits. A slot without a gate comes as often as it did.
+// first in the same iteration, or the one before it. A weight that the forward pass has used is used by the backward
+// pass and by the optimizer, and its state after it; one that the forward pass left out is not. This is correlation as
+// in branch predictors (Yeh and Patt, MICRO 1991), along the tensors instead of along a history of bits. A slot without
+// a gate comes as often as it did.
 //
 // Owned by a Routine, under the runtime's lock. enter() and step() allocate, all else does not. Invariant: order()
 // grows along next(); a gate is never itself gated by what depends on it within an iteration, as it ran before.
@@ -37,7 +38,7 @@ class Slots {
   Slot find(std::uint64_t key) const;
   // It runs now, after the one that ran last; a new one is behind that. kNone: there are too many.
   Slot enter(std::uint64_t key);
-  // Which has used a tensor of the slot that runs, earlier in this iteration; kNone: none has.
+  // What the slot that runs depends on, as it seems; kNone: on nothing.
   void learn_gate(Slot slot, Slot before);
   // The iteration is over: what ran, and what did not though it could have.
   void step();
