@@ -159,17 +159,19 @@ void Foresight::step() {
 // An iteration is over. Which foresaw more of it, the plan or the routine, is what the next one goes by; where they are
 // alike, no routine is needed.
 void Foresight::consider_routine() {
-  alike_ = agreement().share(1) >= kAlike ? alike_ + 1 : 0;
+  const Agreement agreement = this->agreement();
+  alike_ = agreement.share(1) >= kAlike ? alike_ + 1 : 0;
   if (routine_ != nullptr) routine_->step(pace().flash_in_ns);
   if (alike_ >= kAlikeMin) {
     routine_.reset();
+    routine_agrees_ = {};  // the next one has foreseen nothing yet
   } else if (routine_ == nullptr && alike_ == 0) {
     routine_ = std::make_unique<Routine>();
     routine_->budget(block_bytes(), frames());
     for (const auto& [serial, blocks] : live()) routine_->lasts(serial, blocks);
   }
   if (steps_ > kFirstSteps) {
-    plan_agrees_.fade_and_add(agreement());
+    plan_agrees_.fade_and_add(agreement);
     if (routine_ != nullptr) routine_agrees_.fade_and_add(routine_->agreement());
   }
   const bool by_routine = steps_ > kFirstSteps && routine_ != nullptr && is_better(routine_agrees_, plan_agrees_);

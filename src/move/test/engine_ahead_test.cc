@@ -29,13 +29,8 @@ class Guesses final : public Policy {
   std::uint32_t at_once = 0;
 };
 
-class AheadTest : public EngineFixture {
+class AheadTest : public EngineFixtureWith<Guesses> {
  protected:
-  std::unique_ptr<Policy> new_policy() override {
-    auto policy = std::make_unique<Guesses>();
-    guesses_ = policy.get();
-    return policy;
-  }
   // Four blocks on flash, and frames for them.
   void make_with_four_away() {
     make(8, 16, {8, 0, 0});
@@ -43,15 +38,14 @@ class AheadTest : public EngineFixture {
     for (std::uint32_t i = 4; i < 12; ++i) release(i);
     for (std::uint32_t i = 0; i < 4; ++i) {
       ASSERT_EQ(state(i), kOnFlash);
-      guesses_->named.emplace_back(i);
+      own_->named.emplace_back(i);
     }
   }
-  Guesses* guesses_ = nullptr;
 };
 
 TEST_F(AheadTest, AsManyAtOnceAsThePolicySays) {
   make_with_four_away();
-  guesses_->at_once = 2;
+  own_->at_once = 2;
   pump();
   EXPECT_EQ(table_->count(kFetching), 2u);
   take();

@@ -26,19 +26,13 @@ class Cleans final : public Policy {
   std::deque<BlockIndex> named;
 };
 
-class CleanTest : public EngineFixture {
+class CleanTest : public EngineFixtureWith<Cleans> {
  protected:
-  std::unique_ptr<Policy> new_policy() override {
-    auto policy = std::make_unique<Cleans>();
-    cleans_ = policy.get();
-    return policy;
-  }
   // Not one of the last four that were faulted for: these are pinned.
   void clean(std::uint32_t index) {
-    cleans_->named.emplace_back(index);
+    own_->named.emplace_back(index);
     pump();
   }
-  Cleans* cleans_ = nullptr;
 };
 
 TEST_F(CleanTest, ItStaysAndThenLeavesWithoutAWrite) {
@@ -111,7 +105,7 @@ TEST_F(CleanTest, ItGivesWayToWhatHasToLeave) {
   finish();
   for (std::uint32_t i = 10; extents_->free(Tier::kFlash) > 0; ++i) fill(i);
   const std::uint64_t written = engine_->counters().evicted;
-  for (std::uint32_t i = 0; i < kBlocks; ++i) cleans_->named.emplace_back(i);
+  for (std::uint32_t i = 0; i < kBlocks; ++i) own_->named.emplace_back(i);
   finish();
   EXPECT_EQ(engine_->counters().evicted, written);  // the last places are for what leaves
 }
@@ -127,7 +121,7 @@ TEST_F(CleanTest, AtAnyTime) {
       const auto index = static_cast<std::uint32_t>(rng.below(16));
       switch (rng.below(6)) {
         case 0:
-        case 1: cleans_->named.emplace_back(static_cast<std::uint32_t>(rng.below(kBlocks))); break;
+        case 1: own_->named.emplace_back(static_cast<std::uint32_t>(rng.below(kBlocks))); break;
         case 2:
           if (!requests_.empty()) complete(rng.below(requests_.size()));
           break;

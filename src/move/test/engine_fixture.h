@@ -161,4 +161,16 @@ class EngineFixture : public ::testing::Test {
   std::uint64_t clock_ = 0;
 };
 
+// The same with a policy of the test's own.
+template <typename Own>
+class EngineFixtureWith : public EngineFixture {
+ protected:
+  std::unique_ptr<Policy> new_policy() override {
+    auto policy = std::make_unique<Own>();
+    own_ = policy.get();
+    return policy;
+  }
+  Own* own_ = nullptr;
+};
+
 }  // namespace ebb

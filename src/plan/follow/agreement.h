@@ -6,8 +6,6 @@
 // A value. Owned by who follows the program.
 #pragma once
 
-#include <cstdint>
-
 namespace ebb {
 
 struct Agreement {
