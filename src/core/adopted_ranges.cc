@@ -4,17 +4,16 @@
 namespace ebb {
 
 Status AdoptedRanges::reserve(std::uint32_t count, BlockRange& blocks, std::uint64_t& offset) {
-  // One block more than asked for: some part of the range then has whole blocks enough.
-  const std::uint64_t bytes = (std::uint64_t{count} + 1) * state_.config.block_bytes;
+  const std::uint64_t bytes = std::uint64_t{count} * state_.config.block_bytes;
   if (bytes > state_.config.space_bytes()) return Status::kNoMemory;
-  if (!budget_.has_places(0, std::uint64_t{count} + 2)) return Status::kNoMemory;
-  const auto range = state_.large_heap.allocate(bytes, ++state_.serial);
+  if (!budget_.has_places(0, std::uint64_t{count} + 1)) return Status::kNoMemory;
+  const auto range = state_.heaps.allocate(bytes, ++state_.serial);
   if (!range) return Status::kNoMemory;
   budget_.tables_grew(true);
-  const BlockRange whole{state_.whole_blocks_of(range->offset, range->bytes).first, count};
+  const BlockRange whole = state_.blocks_of(range->offset, range->bytes);
   const Status status = budget_.has_places(count, 0) ? state_.engine.vacate(whole) : Status::kNoMemory;
   if (status != Status::kOk) {
-    static_cast<void>(state_.large_heap.free(range->offset));
+    static_cast<void>(state_.heaps.free(range->offset));
     return status;
   }
   state_.live_blocks += count;
@@ -30,7 +29,7 @@ Status AdoptedRanges::reserve(std::uint32_t count, BlockRange& blocks, std::uint
 }
 
 void AdoptedRanges::unreserve(BlockRange blocks, std::uint64_t offset) {
-  state_.policy.freed(state_.large_heap.free(offset).serial);
+  state_.policy.freed(state_.heaps.free(offset).serial);
   state_.engine.set_outside(blocks, false);
   state_.engine.release(blocks);
   state_.live_blocks -= state_.dead(blocks);

@@ -10,14 +10,13 @@ namespace ebb {
 Status Allocations::allocate(std::uint64_t bytes, std::uint64_t& offset) {
   if (bytes > state_.config.space_bytes()) return Status::kNoMemory;
   if (!budget_.has_places(0, bytes / state_.config.block_bytes + 2)) return Status::kNoMemory;
-  Heap& heap = bytes < state_.config.block_bytes / 2 ? state_.small_heap : state_.large_heap;
-  const auto range = heap.allocate(bytes, ++state_.serial);
+  const auto range = state_.heaps.allocate(bytes, ++state_.serial);
   if (!range) return Status::kNoMemory;
   const BlockRange blocks = state_.blocks_of(range->offset, range->bytes);
   budget_.tables_grew();
   const std::uint32_t fresh = state_.dead(blocks);
   if (!budget_.has_places(fresh, 0)) {
-    static_cast<void>(heap.free(range->offset));
+    static_cast<void>(state_.heaps.free(range->offset));
     return Status::kNoMemory;
   }
   state_.live_blocks += fresh;
@@ -57,31 +56,31 @@ void Allocations::begin(const Heap::Range& range, BlockRange blocks) {
 }
 
 void Allocations::deallocate(std::uint64_t offset) {
-  const Heap::Range range = state_.heap_of(offset).free(offset);
+  const Heap::Range range = state_.heaps.free(offset);
   EBB_CHECK(!range.parked);  // freed twice
   state_.policy.freed(range.serial);
   release(range.offset, range.bytes);
 }
 
 std::uint64_t Allocations::bytes_of(std::uint64_t offset) const {
-  const Heap::Range* range = state_.heap_of(offset).find(offset);
+  const Heap::Range* range = state_.heaps.find(offset);
   return range == nullptr ? 0 : range->bytes;
 }
 
 std::uint64_t Allocations::serial_of(std::uint64_t offset) const {
-  const Heap::Range* range = state_.heap_of(offset).find(offset);
+  const Heap::Range* range = state_.heaps.find(offset);
   return range == nullptr || range->parked ? 0 : range->serial;
 }
 
-void Allocations::died(std::uint64_t offset) { state_.policy.freed(state_.heap_of(offset).park(offset).serial); }
+void Allocations::died(std::uint64_t offset) { state_.policy.freed(state_.heaps.park(offset).serial); }
 
 void Allocations::born(std::uint64_t offset) {
-  const Heap::Range range = state_.heap_of(offset).unpark(offset, ++state_.serial);
+  const Heap::Range range = state_.heaps.unpark(offset, ++state_.serial);
   begin(range, state_.blocks_of(range.offset, range.bytes));
 }
 
 std::uint32_t Allocations::turns(std::uint64_t offset) const {
-  const Heap::Range* range = state_.heap_of(offset).find(offset);
+  const Heap::Range* range = state_.heaps.find(offset);
   EBB_CHECK(range != nullptr);
   return range->turns;
 }
@@ -93,7 +92,7 @@ void Allocations::release(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 std::uint64_t Allocations::bury(std::uint64_t offset) {
-  const Heap::Range range = state_.heap_of(offset).free(offset);
+  const Heap::Range range = state_.heaps.free(offset);
   EBB_CHECK(range.parked);
   return range.bytes;
 }

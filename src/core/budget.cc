@@ -120,8 +120,7 @@ void Budget::set_extents(std::uint32_t count, bool more_to_come) {
 std::uint64_t Budget::table_bytes() const {
   const CoreConfig& config = state_.config;
   if (!config.tables_in_budget) return 0;
-  const std::uint64_t used = state_.small_heap.frontier() + state_.large_heap.frontier() - config.space_bytes() / 4;
-  const std::uint64_t blocks = used / config.block_bytes;
+  const std::uint64_t blocks = state_.heaps.used_bytes() / config.block_bytes;
   return kFixedBytes + config.buffer_bytes + cache_bytes_ + blocks * config.cache_bytes_a_block +
          (blocks + state_.extents.capacity() + state_.extents.files().size()) * kTableBytesEach;
 }

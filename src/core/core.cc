@@ -75,7 +75,7 @@ void Core::fill(Stats& stats) const {
   stats.budget_bytes = budget_.bytes();
   stats.resident_bytes = budget_.resident_bytes();
   stats.small_bytes = budget_.small_bytes();
-  stats.live_bytes = state_.small_heap.live_bytes() + state_.large_heap.live_bytes();
+  stats.live_bytes = state_.heaps.live_bytes();
   stats.peak_live_bytes = state_.peak_live_bytes;
   stats.flash_bytes = state_.extents.used() * bytes;
   stats.flash_limit_bytes = budget_.flash_limit_bytes();
@@ -97,8 +97,7 @@ void Core::fill(Stats& stats) const {
 
 void Core::validate() {
   state_.engine.validate();
-  state_.small_heap.validate();
-  state_.large_heap.validate();
+  state_.heaps.validate();
   state_.policy.validate();
   std::uint32_t live = 0;
   for (std::uint32_t i = 0; i < state_.table.size(); ++i) live += state_.table[BlockIndex(i)].live > 0 ? 1 : 0;

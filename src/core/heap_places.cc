@@ -6,13 +6,11 @@ namespace ebb {
 HeapPlaces::HeapPlaces(const CoreConfig& config, std::uint64_t managed_bytes_min)
     : block_bytes_(config.block_bytes),
       managed_bytes_min_(managed_bytes_min),
-      small_(config.small_heap()),
-      large_(config.large_heap()) {}
+      heaps_(config.blocks, config.block_bytes) {}
 
 GuidePlaces::Place HeapPlaces::allocate(std::uint64_t bytes, std::uint64_t serial) {
   if (bytes < managed_bytes_min_ || bytes == 0) return {};
-  Heap& heap = bytes < block_bytes_ / 2 ? small_ : large_;
-  const auto range = heap.allocate(bytes, serial);
+  const auto range = heaps_.allocate(bytes, serial);
   if (!range) return {};
   const std::uint64_t first = range->offset / block_bytes_;
   const std::uint64_t last = (range->offset + range->bytes - 1) / block_bytes_;
@@ -21,13 +19,8 @@ GuidePlaces::Place HeapPlaces::allocate(std::uint64_t bytes, std::uint64_t seria
           {BlockIndex(static_cast<std::uint32_t>(first)), static_cast<std::uint32_t>(last - first + 1)}};
 }
 
-void HeapPlaces::free(std::uint64_t offset) {
-  static_cast<void>((small_.holds(offset) ? small_ : large_).free(offset));
-}
+void HeapPlaces::free(std::uint64_t offset) { static_cast<void>(heaps_.free(offset)); }
 
-void HeapPlaces::step() {
-  small_.step();
-  large_.step();
-}
+void HeapPlaces::step() { heaps_.step(); }
 
 }  // namespace ebb

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "alloc/heap.h"
+#include "alloc/heaps.h"
 #include "core/state.h"
 #include "plan/guide/make_guide.h"
 
@@ -24,8 +24,7 @@ class HeapPlaces final : public GuidePlaces {
  private:
   std::uint64_t block_bytes_;
   std::uint64_t managed_bytes_min_;
-  Heap small_;
-  Heap large_;
+  Heaps heaps_;
 };
 
 }  // namespace ebb

@@ -67,7 +67,7 @@ void Launches::add_touch(std::uint64_t op, const CoreRange& range, BlockRange bl
     touches_.push_back({part->serial, part->bytes, blocks, range.written});
     return;
   }
-  const Heap::Range* found = state_.heap_of(range.allocation).find(range.allocation);
+  const Heap::Range* found = state_.heaps.find(range.allocation);
   if (found != nullptr) touches_.push_back({found->serial, range.bytes, blocks, range.written});
 }
 
@@ -211,8 +211,7 @@ void Launches::step() {
 
 void Launches::end_iteration() {
   ++iterations_;
-  state_.small_heap.step();
-  state_.large_heap.step();
+  state_.heaps.step();
   state_.policy.step();
 }
 

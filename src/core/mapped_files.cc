@@ -12,16 +12,15 @@ Status MappedFiles::map(std::int32_t file, std::uint64_t offset, std::uint64_t b
                         bool shared) {
   const std::uint64_t unit = state_.config.block_bytes;
   const std::uint64_t count = (bytes + unit - 1) / unit;
-  // One block more than asked for: some part of the range then has whole blocks enough.
-  if (bytes == 0 || count + 1 > state_.table.size()) return Status::kNoMemory;
-  if (!budget_.has_places(0, 2 * count + 2) || !budget_.tables_fit(2 * count + 2)) return Status::kNoMemory;
-  if (!budget_.prepare(2 * count + 2)) return Status::kBusy;
+  if (bytes == 0 || count > state_.table.size()) return Status::kNoMemory;
+  if (!budget_.has_places(0, 2 * count) || !budget_.tables_fit(2 * count)) return Status::kNoMemory;
+  if (!budget_.prepare(2 * count)) return Status::kBusy;
   stale_.reserve(state_.mapped_blocks + count);
-  const auto range = state_.large_heap.allocate((count + 1) * unit, ++state_.serial);
+  const auto range = state_.heaps.allocate(count * unit, ++state_.serial);
   if (!range) return Status::kNoMemory;
-  const BlockRange blocks{state_.whole_blocks_of(range->offset, range->bytes).first, static_cast<std::uint32_t>(count)};
+  const BlockRange blocks = state_.blocks_of(range->offset, range->bytes);
   if (const Status status = state_.engine.vacate(blocks); status != Status::kOk) {
-    static_cast<void>(state_.large_heap.free(range->offset));
+    static_cast<void>(state_.heaps.free(range->offset));
     return status;
   }
   state_.engine.retain(blocks);
@@ -50,7 +49,7 @@ void MappedFiles::unmap(BlockRange blocks) {
   forget_stale(mapping->blocks);
   state_.policy.freed(mapping->serial);
   for (const auto& [place, part] : mapping->parts) state_.policy.freed(part.serial);
-  static_cast<void>(state_.large_heap.free(mapping->heap_offset));
+  static_cast<void>(state_.heaps.free(mapping->heap_offset));
   state_.extents.files().let_go(mapping->file);
   mappings_.erase(mapping->blocks.first.value() * unit);
 }

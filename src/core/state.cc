@@ -35,10 +35,7 @@ CoreState::CoreState(const CoreConfig& given, BackingMemory& memory, std::unique
       frames(memory, config.frames(), !config.faults),
       extents(config.extents, config.host_extents),
       engine(table, frames, extents, memory, policy, limits_of(config, policy, config.budget_bytes)),
-      small_heap(config.small_heap()),
-      large_heap(config.large_heap()) {
-  EBB_CHECK_EQ(config.blocks % 4, 0u);
-}
+      heaps(config.blocks, config.block_bytes) {}
 
 BlockRange CoreState::blocks_of(std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t first = offset / config.block_bytes;
@@ -67,8 +64,7 @@ std::uint32_t CoreState::dead(BlockRange blocks) const {
 }
 
 void CoreState::note_peak() {
-  const std::uint64_t live =
-      small_heap.live_bytes() + large_heap.live_bytes() - small_heap.parked_bytes() - large_heap.parked_bytes();
+  const std::uint64_t live = heaps.live_bytes() - heaps.parked_bytes();
   const std::uint64_t mapped = std::uint64_t{mapped_blocks} * config.block_bytes;
   peak_live_bytes = std::max(peak_live_bytes, live);
   peak_bytes = std::max(peak_bytes, live - std::min(live, mapped));

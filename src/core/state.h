@@ -10,7 +10,7 @@
 
 #include "alloc/extent_pool.h"
 #include "alloc/frame_pool.h"
-#include "alloc/heap.h"
+#include "alloc/heaps.h"
 #include "move/engine.h"
 #include "plan/launch_window.h"
 #include "port/backing_memory.h"
@@ -40,9 +40,6 @@ struct CoreConfig {
   // Frames that the budget is good for: what BackingMemory must provide.
   std::uint32_t frames() const { return frames(budget_bytes); }
   std::uint32_t frames(std::uint64_t bytes) const;
-  // The heaps of a core, empty: for less than half a block, and for the rest.
-  Heap small_heap() const { return {0, space_bytes() / 4}; }
-  Heap large_heap() const { return {space_bytes() / 4, space_bytes()}; }
 };
 
 // Bytes of the space.
@@ -62,8 +59,6 @@ struct CoreState {
   BlockRange blocks_of(std::uint64_t offset, std::uint64_t bytes) const;
   // Those that lie in it with all their bytes; none if there are none.
   BlockRange whole_blocks_of(std::uint64_t offset, std::uint64_t bytes) const;
-  Heap& heap_of(std::uint64_t offset) { return small_heap.holds(offset) ? small_heap : large_heap; }
-  const Heap& heap_of(std::uint64_t offset) const { return small_heap.holds(offset) ? small_heap : large_heap; }
   // Counts as used now.
   void stamp(BlockRange blocks);
   std::uint32_t dead(BlockRange blocks) const;  // how many belong to no allocation
@@ -75,8 +70,7 @@ struct CoreState {
   FramePool frames;
   ExtentPool extents;
   Engine engine;
-  Heap small_heap;  // below half a block
-  Heap large_heap;
+  Heaps heaps;
   std::uint64_t clock = 0;          // stamps, not time
   std::uint64_t serial = 0;         // of allocations
   std::uint32_t live_blocks = 0;    // but for those of mapped files, which have a place already
