@@ -95,6 +95,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // `op` identifies the operation across iterations (op_of() its name, say). Nestable; returns a ticket.
   virtual std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept = 0;
   virtual void retire(std::uint64_t ticket) noexcept = 0;
+  // Gives the calling thread what it needs to touch managed memory whatever its code does with the stack pointer: on
+  // machines without userfaultfd a stack for signals, because compiled kernels may keep other memory where signals
+  // would be delivered. announce() does this; other threads that compute call it themselves, once. False: nothing is
+  // needed on this machine, by no thread.
+  virtual bool prepare_thread() noexcept { return false; }
   // Keeps what is announced in memory, whoever wants room, until let_go(): for a device that cannot wait for what is
   // absent. (What announce() keeps there gives way to touches of absent memory when nothing else does.) False, and
   // nothing happens: not all of it is in memory, or more than half of the budget would be held by all together.

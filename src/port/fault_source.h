@@ -1,7 +1,7 @@
 // FaultSource: the port through which touches of absent blocks arrive. The touching thread waits until the block is
 // attached, woken or failed through BackingMemory.
 //
-// Threads: one thread calls next(); any may call interrupt(). next() must not allocate.
+// Threads: one thread calls next(); any may call the others. next() must not allocate.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,10 @@ class FaultSource {
   // interrupted).
   virtual std::size_t next(std::span<BlockIndex> blocks) = 0;
   virtual void interrupt() = 0;
+
+  // Gives the calling thread what it needs so that it may wait in a touch whatever its code does with the stack
+  // pointer. Any thread, any number of times. False: nothing is needed here, by no thread.
+  virtual bool prepare_thread() { return false; }
 };
 
 }  // namespace ebb

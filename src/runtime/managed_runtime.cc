@@ -222,6 +222,7 @@ void ManagedRuntime::with_ranges(std::span<const Access> accesses, F&& use) cons
 }
 
 std::uint64_t ManagedRuntime::announce(std::uint64_t op, std::span<const Access> accesses) noexcept {
+  memory_->prepare_thread();
   if (child_) return 0;
   std::uint64_t ticket = 0;
   with_ranges(accesses, [&](std::span<const Core::Range> ranges) { ticket = announce(op, ranges); });

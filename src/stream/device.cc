@@ -199,6 +199,7 @@ void Device::synchronize(std::uint64_t stream) {
 }
 
 void Device::work() {
+  runtime_->prepare_thread();
   t_device = this;
   Lock lock(mutex_);
   for (;;) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bindings/torch/accesses.h"
+#include "bindings/torch/pool_threads.h"
 #include "bindings/torch/rows.h"
 #include "bindings/torch/waiting.h"
 
@@ -41,6 +42,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     return nullptr;  // an exotic tensor: let it fault
   }
   if (accesses.empty()) return nullptr;
+  prepare_pool_threads(*g_runtime);
   std::uint64_t ticket = 0;
   {
     const AnnouncedWait wait;

@@ -189,3 +189,12 @@ def test_import_alone_changes_nothing(ebbtide_built):
     code = "import ebbtide, torch; x = torch.ones(10**7); print(ebbtide.enabled(), ebbtide.manages(x), x.sum().item())"
     child = runner.run([sys.executable, "-c", code], env=runner.environment(), timeout=60).check()
     assert child.stdout.split() == ["False", "False", "10000000.0"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_threads_have_a_stack_for_signals_where_faults_are_signals(flash, driver):
+    """Kernels that use the stack pointer for other memory are not overwritten by a fault's frame (signal_stack.h)."""
+    child = runner.managed("signal_stacks:after_an_operator", runner.options(flash, MEMORY),
+                           env={"EBB_MEMORY_DRIVER": driver}, count=4)
+    by_signals = "SIGSEGV" in child.find("stats")["description"]
+    assert child.find("result") == (4 if by_signals else 0)

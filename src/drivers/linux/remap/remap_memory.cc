@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "drivers/linux/calls/own_mapping.h"
+#include "drivers/linux/process/signal_stack.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
@@ -176,6 +177,11 @@ bool RemapMemory::map_nothing(BlockIndex block) {
   if (mapped != address(block)) return false;
   // The same as its absent neighbours, and so one mapping with them. Inherited it would be as absent in a child.
   own::madvise(mapped, block_bytes_, MADV_DONTFORK);
+  return true;
+}
+
+bool RemapMemory::prepare_thread() {
+  ensure_signal_stack();
   return true;
 }
 
