@@ -50,4 +50,9 @@ inline constexpr const char* kBeforeEndName = "ebb_calls_before_end";
 using BeforeEnd = void (*)();
 using SetBeforeEnd = void (*)(BeforeEnd call);
 
+// What each thread that the program makes from now on calls before anything else. Null ends it.
+inline constexpr const char* kThreadBeginsName = "ebb_calls_thread_begins";
+using ThreadBegins = void (*)();
+using SetThreadBegins = void (*)(ThreadBegins call);
+
 }  // namespace ebb::calls

@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "bindings/torch/accesses.h"
-#include "bindings/torch/pool_threads.h"
 
 namespace ebb::torch_adapter {
 
@@ -29,7 +28,6 @@ std::uint64_t begin_kernel(Runtime& runtime, std::uint64_t op, const pybind11::t
   }
   if (accesses.empty()) return 0;
   const pybind11::gil_scoped_release release;
-  prepare_pool_threads(runtime);
   return runtime.announce(op, {accesses.data(), accesses.size()});
 }
 

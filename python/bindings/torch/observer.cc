@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "bindings/torch/accesses.h"
-#include "bindings/torch/pool_threads.h"
 #include "bindings/torch/rows.h"
 #include "bindings/torch/waiting.h"
 
@@ -42,7 +41,6 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     return nullptr;  // an exotic tensor: let it fault
   }
   if (accesses.empty()) return nullptr;
-  prepare_pool_threads(*g_runtime);
   std::uint64_t ticket = 0;
   {
     const AnnouncedWait wait;

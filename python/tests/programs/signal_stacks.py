@@ -45,7 +45,9 @@ def ask():
 
 
 def after_an_operator(count):
-    """Of `count` threads that PyTorch divides an operator among: how many have one."""
+    """Of threads that PyTorch made to divide an operator among `count`: which have one, and whether the caller has."""
+    before = set(threads())
     torch.set_num_threads(count)
     torch.randn(1 << 20).exp_()
-    return sum(ask().values())
+    found = ask()
+    return {"caller": found[LIBC.gettid()], "others": [has for number, has in found.items() if number not in before]}
