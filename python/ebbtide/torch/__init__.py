@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 
 from .. import Error, _lists
 from .._notebook import Statistics
@@ -49,6 +50,10 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
         device.start(options, device_type)
     else:
         _C.enable(options)
+        if _C.threads_lack_stacks():
+            warnings.warn("ebbtide: without userfaultfd faults are signals, which overwrite memory in threads whose "
+                          "kernels use the stack pointer for something else, as oneDNN's do: start the program with "
+                          "`ebb run`, or with LD_PRELOAD=libebb_calls.so", stacklevel=4)
         compiled.start()
         storages.start()
         _lists.split("cpu", min(options.memory // _lists.MEMORY_SHARE or _lists.BYTES_MAX, _lists.BYTES_MAX),

@@ -7,6 +7,7 @@ its tensors, and compares what the two return.
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -200,3 +201,13 @@ def test_threads_have_a_stack_for_signals_where_faults_are_signals(flash, driver
     found = child.find("result")
     assert len(found["others"]) >= 3
     assert set([found["caller"], *found["others"]]) == {by_signals}
+
+
+@pytest.mark.parametrize("preload", [None, str(runner.CALLS)])
+def test_who_has_no_stacks_for_signals_is_told(flash, preload):
+    code = f"import ebbtide; ebbtide.enable(memory='64MiB', flash={flash!r})"
+    environment = {**runner.environment({"EBB_MEMORY_DRIVER": "remap"}), "LD_PRELOAD": preload or ""}
+    done = subprocess.run([*rungs.prefix(), sys.executable, "-c", code], env=environment, capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("faults are signals" in done.stderr) == (preload is None), done.stderr
