@@ -207,7 +207,7 @@ def test_threads_have_a_stack_for_signals_where_faults_are_signals(flash, driver
 def test_who_has_no_stacks_for_signals_is_told(flash, preload):
     code = f"import ebbtide; ebbtide.enable(memory='64MiB', flash={flash!r})"
     environment = {**runner.environment({"EBB_MEMORY_DRIVER": "remap"}), "LD_PRELOAD": preload or ""}
-    done = subprocess.run([*rungs.prefix(), sys.executable, "-c", code], env=environment, capture_output=True, text=True,
-                          timeout=120, check=False)
+    done = subprocess.run([*rungs.prefix(), sys.executable, "-c", code], env=environment, capture_output=True,
+                          text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert ("faults are signals" in done.stderr) == (preload is None), done.stderr
