@@ -99,13 +99,17 @@ void Engine::fault(BlockIndex index) {
   if (asked_for || before == BlockState::kOnFlash) read_ahead(index, !asked_for);
 }
 
-void Engine::pump() {
-  fail_unread();
+void Engine::serve_urgent() {
   while (!urgent_.empty()) {
     const BlockIndex block = urgent_.front();
     if (!serve(block, Urgency::kFault)) break;
     urgent_.remove(block);
   }
+}
+
+void Engine::pump() {
+  fail_unread();
+  serve_urgent();
   if (frozen_ > 0) write_frozen();
   // Before those who want frames take what there is of transfers for the slowest lane.
   if (policy_.listens() && table_.has_host()) evict_behind(Tier::kHost);
@@ -123,6 +127,7 @@ void Engine::pump() {
   if (unhurried && table_.has_host()) fetch_ahead(Tier::kHost);
   if (unhurried) fetch_ahead(Tier::kFlash);
   restore_reserve();
+  if (frames_.free() > 0) serve_urgent();  // by what has left at once
   if (policy_.listens() && urgent_.empty() && wanted_.empty()) {
     if (table_.has_host() && limits_.clean_to_host) clean_ahead(Tier::kHost);
     clean_ahead(Tier::kFlash);

@@ -192,6 +192,7 @@ class Engine {
   BlockIndex next_frozen();
   void pay(BlockIndex block, ExtentIndex extent);
   void unfreeze(BlockIndex block);
+  void serve_urgent();
   void restore_reserve();
   void empty(BlockIndex block);
   void fail_unread();

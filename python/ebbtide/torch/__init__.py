@@ -6,7 +6,7 @@ import contextlib
 import os
 import warnings
 
-from .. import Error, _lists
+from .. import Error
 from .._notebook import Statistics
 
 try:
@@ -21,6 +21,7 @@ from . import extension
 
 _C = extension.load()
 
+from .. import _lists  # noqa: E402
 from . import compiled, storages, waiting  # noqa: E402
 
 _options: dict | None = None
