@@ -49,6 +49,7 @@ class Heap {
   const Range* find(std::uint64_t offset) const;
 
   std::uint64_t frontier() const { return frontier_; }
+  std::uint64_t used_bytes() const { return frontier_ - begin_; }
   std::uint64_t live_bytes() const { return live_bytes_; }  // parked ones too
   std::uint64_t parked_bytes() const { return parked_bytes_; }
 

@@ -36,12 +36,12 @@ class Heaps {
  private:
   enum Kind : unsigned char { kSmall, kOdd, kWhole };
   Kind kind_of(std::uint64_t bytes) const;
-  Heap& heap_of(std::uint64_t offset);
-  const Heap& heap_of(std::uint64_t offset) const;
+  Kind kind_at(std::uint64_t offset) const;
+  Heap& heap_of(std::uint64_t offset) { return heaps_[kind_at(offset)]; }
+  const Heap& heap_of(std::uint64_t offset) const { return heaps_[kind_at(offset)]; }
 
   std::uint64_t block_bytes_;
-  std::array<std::uint64_t, 4> bounds_;  // of the heaps
-  std::array<Heap, 3> heaps_;            // by kind
+  std::array<Heap, 3> heaps_;  // by kind
 };
 
 }  // namespace ebb

@@ -205,7 +205,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   config.extents =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
   const std::uint64_t blocks = (std::uint64_t{config.frames()} + config.extents) * kSpaceFactor;
-  config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax)) / 4 * 4;
+  config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax));
   config.cache_bytes_a_block = RangeTable::bytes_a_block(options.block_bytes);
   if (!options.guide.empty()) take_guide(options, config, *planner);
   parts.memory = open_memory(options, config);

@@ -26,8 +26,8 @@ Core::Config config_for(const Trace& trace, const TraceSimulator::Options& optio
   Core::Config config;
   config.block_bytes = options.block_bytes;
   config.budget_bytes = options.machine.device_bytes;
-  // A quarter of the space is for small tensors; sizes that do not fit into freed ranges take fresh addresses.
-  config.blocks = static_cast<std::uint32_t>((16 * blocks + 3) / 4 * 4);
+  // Each heap has a part of the space, and sizes that do not fit into freed ranges take fresh addresses.
+  config.blocks = static_cast<std::uint32_t>(16 * blocks);
   config.extents = options.machine.has_flash() ? static_cast<std::uint32_t>(2 * blocks) : 0;
   config.host_extents = static_cast<std::uint32_t>(host);
   config.queue_depth = 32;
