@@ -97,9 +97,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual void retire(std::uint64_t ticket) noexcept = 0;
   // Gives the calling thread what it needs to touch managed memory whatever its code does with the stack pointer: on
   // machines without userfaultfd a stack for signals, because compiled kernels may keep other memory where signals
-  // would be delivered. announce() does this; other threads that compute call it themselves, once. False: nothing is
-  // needed on this machine, by no thread.
-  virtual bool prepare_thread() noexcept { return false; }
+  // would be delivered. announce() does this, and the runtime for the threads that it finds when it is opened, and for
+  // those that are made later: it is for those of libraries that are loaded later, once.
+  virtual void prepare_thread() noexcept {}
+  // False: a thread that was there could not be prepared, because it computed just then or takes no signals.
+  virtual bool threads_prepared() const noexcept { return true; }
   // Keeps what is announced in memory, whoever wants room, until let_go(): for a device that cannot wait for what is
   // absent. (What announce() keeps there gives way to touches of absent memory when nothing else does.) False, and
   // nothing happens: not all of it is in memory, or more than half of the budget would be held by all together.

@@ -21,8 +21,10 @@ class FaultSource {
   virtual void interrupt() = 0;
 
   // Gives the calling thread what it needs so that it may wait in a touch whatever its code does with the stack
-  // pointer. Any thread, any number of times. False: nothing is needed here, by no thread.
-  virtual bool prepare_thread() { return false; }
+  // pointer. Any thread, any number of times.
+  virtual void prepare_thread() {}
+  // Whether the threads that there were at the beginning have it, or need nothing.
+  virtual bool threads_prepared() const { return true; }
 };
 
 }  // namespace ebb

@@ -72,7 +72,8 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   std::size_t discard(std::span<std::byte> memory) override { return end_adoption(memory, true); }
   std::uint64_t announce(std::uint64_t op, std::span<const Access> accesses) noexcept override;
   void retire(std::uint64_t ticket) noexcept override;
-  bool prepare_thread() noexcept override { return memory_->prepare_thread(); }
+  void prepare_thread() noexcept override { memory_->prepare_thread(); }
+  bool threads_prepared() const noexcept override { return memory_->threads_prepared(); }
   bool hold(std::span<const Access> accesses) noexcept override;
   void let_go(std::span<const Access> accesses) noexcept override;
   std::uint64_t expect(std::span<const Access> accesses) noexcept override;

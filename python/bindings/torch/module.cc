@@ -135,9 +135,7 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "set_memory", [](std::uint64_t bytes) { runtime().set_budget(bytes); }, py::call_guard<py::gil_scoped_release>());
   m.def("stats", &stats);
-  // Whether faults are signals here, and threads begin without a stack for them.
-  m.def("threads_lack_stacks",
-        [] { return runtime().prepare_thread() && ::dlsym(RTLD_DEFAULT, "ebb_calls_thread_begins") == nullptr; });
+  m.def("threads_prepared", [] { return runtime().threads_prepared(); });
   m.def("set_wait_asker", &set_wait_asker);
   m.def("describe",
         [](const py::list& parameters, const py::list& states) { describe_tensors(runtime(), parameters, states); });

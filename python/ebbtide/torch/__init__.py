@@ -51,10 +51,11 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
         device.start(options, device_type)
     else:
         _C.enable(options)
-        if _C.threads_lack_stacks():
+        if not _C.threads_prepared():
             warnings.warn("ebbtide: without userfaultfd faults are signals, which overwrite memory in threads whose "
-                          "kernels use the stack pointer for something else, as oneDNN's do: start the program with "
-                          "`ebb run`, or with LD_PRELOAD=libebb_calls.so", stacklevel=4)
+                          "kernels use the stack pointer for something else, as oneDNN's do, and a thread that was "
+                          "computing could not be given a stack for them: call enable() before others compute, or "
+                          "start the program with `ebb run`", stacklevel=4)
         compiled.start()
         storages.start()
         _lists.split("cpu", min(options.memory // _lists.MEMORY_SHARE or _lists.BYTES_MAX, _lists.BYTES_MAX),

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import time
 
+import ebbtide
 import torch
 
 SS_DISABLE = 2
@@ -44,10 +45,17 @@ def ask():
     return found
 
 
-def after_an_operator(count):
-    """Of threads that PyTorch made to divide an operator among `count`: which have one, and whether the caller has."""
+def of_a_team(count, options, early):
+    """Which of the threads have one that PyTorch divides an operator among, and whether the caller has.
+
+    They are made after enable(), or before it if `early`.
+    """
     before = set(threads())
     torch.set_num_threads(count)
+    if early:
+        torch.randn(1 << 20).exp_()
+    ebbtide.enable(**options)
     torch.randn(1 << 20).exp_()
     found = ask()
-    return {"caller": found[LIBC.gettid()], "others": [has for number, has in found.items() if number not in before]}
+    others = [has for number, has in found.items() if number not in before]
+    return {"caller": found[LIBC.gettid()], "others": others, "how": ebbtide.stats()["description"]}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import children
 import pytest
 import runner
 import rungs
@@ -192,22 +193,46 @@ def test_import_alone_changes_nothing(ebbtide_built):
     assert child.stdout.split() == ["False", "False", "10000000.0"]
 
 
+def with_or_without(calls, environment):
+    """The library that stands before the C library's calls: where it is missing threads are seen to in another way."""
+    return environment if calls else {**environment, "LD_PRELOAD": ""}
+
+
+WITH_AND_WITHOUT_CALLS = pytest.mark.parametrize("calls", [True, False], ids=["calls", "no-calls"])
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_threads_have_a_stack_for_signals_where_faults_are_signals(flash, driver):
+@pytest.mark.parametrize("early", [False, True], ids=["late", "early"])
+@WITH_AND_WITHOUT_CALLS
+def test_threads_have_a_stack_for_signals_where_faults_are_signals(flash, driver, early, calls):
     """Kernels that use the stack pointer for other memory are not overwritten by a fault's frame (signal_stack.h)."""
-    child = runner.managed("signal_stacks:after_an_operator", runner.options(flash, MEMORY),
-                           env={"EBB_MEMORY_DRIVER": driver}, count=4)
-    by_signals = "SIGSEGV" in child.find("stats")["description"]
-    found = child.find("result")
+    argv = runner.command("signal_stacks:of_a_team",
+                          {"count": 4, "options": runner.options(flash, MEMORY), "early": early}, None)
+    environment = with_or_without(calls, runner.environment({"EBB_MEMORY_DRIVER": driver}))
+    found = children.run(argv, env=environment, timeout=120).check().find("result")
     assert len(found["others"]) >= 3
-    assert set([found["caller"], *found["others"]]) == {by_signals}
+    assert set([found["caller"], *found["others"]]) == {"SIGSEGV" in found["how"]}
 
 
-@pytest.mark.parametrize("preload", [None, str(runner.CALLS)])
-def test_who_has_no_stacks_for_signals_is_told(flash, preload):
-    code = f"import ebbtide; ebbtide.enable(memory='64MiB', flash={flash!r})"
-    environment = {**runner.environment({"EBB_MEMORY_DRIVER": "remap"}), "LD_PRELOAD": preload or ""}
+@WITH_AND_WITHOUT_CALLS
+@pytest.mark.parametrize("reached", [True, False])
+def test_threads_that_are_not_given_stacks_for_signals_are_told(flash, calls, reached):
+    code = f"""
+import signal, threading, ebbtide
+def deaf():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG] if {not reached} else [])
+    begun.set()
+    over.wait()
+begun, over = threading.Event(), threading.Event()
+thread = threading.Thread(target=deaf)
+thread.start()
+begun.wait()
+ebbtide.enable(memory='64MiB', flash={flash!r})
+over.set()
+thread.join()
+"""
+    environment = with_or_without(calls, runner.environment({"EBB_MEMORY_DRIVER": "remap"}))
     done = subprocess.run([*rungs.prefix(), sys.executable, "-c", code], env=environment, capture_output=True,
                           text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert ("faults are signals" in done.stderr) == (preload is None), done.stderr
+    assert ("faults are signals" in done.stderr) == (not reached), done.stderr

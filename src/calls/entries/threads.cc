@@ -3,11 +3,10 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstdlib>
 
 #include "calls/entries/entry.h"
 #include "calls/table.h"
+#include "calls/thread_start.h"
 
 namespace ebb::calls {
 namespace {
@@ -15,19 +14,6 @@ namespace {
 using Create = Next<"pthread_create", int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>;
 
 constinit std::atomic<ThreadBegins> g_thread_begins{nullptr};
-
-struct Thread {
-  void* (*run)(void*);
-  void* argument;
-  ThreadBegins begins;
-};
-
-void* begin(void* made) {
-  const Thread thread = *static_cast<Thread*>(made);
-  std::free(made);
-  thread.begins();
-  return thread.run(thread.argument);
-}
 
 }  // namespace
 
@@ -39,12 +25,7 @@ EBB_ENTRY int pthread_create(pthread_t* made, const pthread_attr_t* attributes, 
                              void* argument) noexcept {
   const ThreadBegins begins = g_thread_begins.load();
   if (begins == nullptr) return Create::call(made, attributes, run, argument);
-  auto* const thread = static_cast<Thread*>(std::malloc(sizeof(Thread)));
-  if (thread == nullptr) return EAGAIN;
-  *thread = {run, argument, begins};
-  const int error = Create::call(made, attributes, &begin, thread);
-  if (error != 0) std::free(thread);
-  return error;
+  return create_thread(&Create::call, made, attributes, {run, argument, begins});
 }
 
 }  // extern "C"

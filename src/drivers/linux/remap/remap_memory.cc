@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "drivers/linux/calls/own_mapping.h"
 #include "drivers/linux/process/signal_stack.h"
+#include "drivers/linux/process/thread_stacks.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
@@ -180,10 +181,9 @@ bool RemapMemory::map_nothing(BlockIndex block) {
   return true;
 }
 
-bool RemapMemory::prepare_thread() {
-  ensure_signal_stack();
-  return true;
-}
+void RemapMemory::prepare_thread() { ensure_signal_stack(); }
+
+bool RemapMemory::threads_prepared() const { return threads_have_signal_stacks(); }
 
 std::string RemapMemory::description() const {
   return std::string("memfd remapping with a SIGSEGV handler: ") + calls_.text() + "; needs no privilege";

@@ -43,7 +43,8 @@ class RemapMemory final : public SpaceMemory {
 
   std::size_t next(std::span<BlockIndex> blocks) override { return faults_.next(blocks); }
   void interrupt() override { faults_.interrupt(); }
-  bool prepare_thread() override;
+  void prepare_thread() override;
+  bool threads_prepared() const override;
 
   std::byte* base() const override { return space_.data(); }
   std::size_t bytes() const override { return space_.bytes(); }

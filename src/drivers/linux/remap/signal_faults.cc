@@ -1,7 +1,6 @@
 // See signal_faults.h. The desks are static, so that the handler can look at them whatever has been destroyed.
 #include "drivers/linux/remap/signal_faults.h"
 
-#include <dlfcn.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,10 +16,9 @@
 
 #include "base/check.h"
 #include "base/ordered_mutex.h"
-#include "calls/table.h"
 #include "drivers/linux/process/process_map.h"
 #include "drivers/linux/process/signal_chain.h"
-#include "drivers/linux/process/signal_stack.h"
+#include "drivers/linux/process/thread_stacks.h"
 #include "drivers/linux/system/system_files.h"
 
 namespace ebb {
@@ -75,13 +73,6 @@ void open_map() {
   auto map = std::make_unique<ProcessMap>();
   if (ProcessMap::open(*map) == Status::kOk) g_map.store(map.release());
   g_map_process.store(::getpid());
-}
-
-// The calling thread, and those that the program makes from now on, as far as the process has libebb_calls.so.
-void give_threads_stacks() {
-  ensure_signal_stack();
-  const auto set = reinterpret_cast<calls::SetThreadBegins>(::dlsym(RTLD_DEFAULT, calls::kThreadBeginsName));
-  if (set != nullptr) set(&ensure_signal_stack);
 }
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
@@ -214,7 +205,7 @@ Status SignalFaults::watch(const std::byte* begin, std::size_t bytes, std::size_
   for (Desk& desk : g_desks) {
     if (desk.taken.exchange(true)) continue;
     g_chain.install();
-    give_threads_stacks();
+    give_threads_signal_stacks();
     desk_ = &desk;
     // In a child, threads that exist only in the parent may seem to wait here.
     if (desk.process.exchange(::getpid()) != ::getpid()) desk.clear();

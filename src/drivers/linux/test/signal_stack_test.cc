@@ -44,7 +44,11 @@ bool is_left_alone(RemapMemory& memory, BlockIndex block, bool prepared) {
   std::vector<std::byte> heap(256 * 1024, std::byte{0x5a});
   const auto middle = reinterpret_cast<std::uintptr_t>(heap.data() + heap.size() / 2) & ~std::uintptr_t{63};
   std::thread toucher([&] {
-    if (prepared) memory.prepare_thread();
+    if (!prepared) {  // threads begin with one
+      stack_t none{};
+      none.ss_flags = SS_DISABLE;
+      ASSERT_EQ(::sigaltstack(&none, nullptr), 0);
+    }
     read_without_a_stack(memory.base() + std::size_t{block.value()} * 16384, reinterpret_cast<std::byte*>(middle));
   });
   toucher.join();
@@ -74,12 +78,14 @@ TEST(SignalStackTest, AProgramsOwnStackStays) {
     stack_t alternate{};
     alternate.ss_sp = theirs.data();
     alternate.ss_size = theirs.size();
-    ASSERT_EQ(::sigaltstack(&alternate, nullptr), 0);
+    stack_t earlier{};
+    ASSERT_EQ(::sigaltstack(&alternate, &earlier), 0);
     ensure_signal_stack();
     stack_t now{};
     ASSERT_EQ(::sigaltstack(nullptr, &now), 0);
     EXPECT_EQ(now.ss_sp, theirs.data());
     EXPECT_EQ(now.ss_size, theirs.size());
+    ASSERT_EQ(::sigaltstack(&earlier, nullptr), 0);  // a sanitizer releases what it finds there
   }).join();
 }
 
