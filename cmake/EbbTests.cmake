@@ -106,6 +106,9 @@ file(GLOB calls_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/calls/test/*.cc)
 ebb_gtest(calls_test SOURCES ${calls_tests} LIBRARIES Ebbtide::calls Threads::Threads)
 target_include_directories(calls_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 ebb_folder_tests(drivers/linux driver_linux)
+# Loaded late by a test, as by a Python that calls enable() itself.
+target_compile_definitions(driver_linux_test PRIVATE EBB_CALLS="$<TARGET_FILE:ebb_calls>")
+add_dependencies(driver_linux_test ebb_calls)
 # Its tests let the kernel refuse what it never refuses when asked to: refused_calls.h.
 if(NOT EBB_SANITIZE) # whose libraries wrap these calls themselves
   foreach(call ioctl syscall usleep)

@@ -55,4 +55,10 @@ inline constexpr const char* kThreadBeginsName = "ebb_calls_thread_begins";
 using ThreadBegins = void (*)();
 using SetThreadBegins = void (*)(ThreadBegins call);
 
+// Where the library is loaded by a program that runs already (dlopen, RTLD_GLOBAL): from now on the libraries that are
+// loaded call it, as if it had come before them; called again, those too that have been loaded since. A function that
+// somebody else stands before stays theirs. Returns how many libraries call it anew.
+inline constexpr const char* kStandBeforeName = "ebb_calls_stand_before";
+using StandBefore = std::size_t (*)();
+
 }  // namespace ebb::calls

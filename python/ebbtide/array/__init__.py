@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math as _math
 
-from .. import _array
+from .. import _array, _calls
 from ._creation import *  # noqa: F403
 from ._creation import _check_device  # noqa: F401
 from ._dtypes import (
@@ -47,6 +47,7 @@ e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
 def open_runtime(memory: str = "", flash: str = "", policy: str = "") -> None:
     """Arrays made from now on share this budget; what does not fit into it lies on flash. Sizes as in "1.5GiB"."""
+    _calls.bring_in()
     _array.open_runtime(str(memory), str(flash), policy)
 
 

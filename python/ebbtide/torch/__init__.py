@@ -21,7 +21,7 @@ from . import extension
 
 _C = extension.load()
 
-from .. import _lists  # noqa: E402
+from .. import _calls, _lists  # noqa: E402
 from . import compiled, storages, waiting  # noqa: E402
 
 _options: dict | None = None
@@ -50,6 +50,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
 
         device.start(options, device_type)
     else:
+        _calls.bring_in()
         _C.enable(options)
         if not _C.threads_prepared():
             warnings.warn("ebbtide: without userfaultfd faults are signals, which overwrite memory in threads whose "
@@ -70,6 +71,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
 def _after_step(*_) -> None:
     if _C.enabled():
         _C.step()
+        _calls.stand_before()
         waiting.stepped()
 
 

@@ -40,7 +40,8 @@ def environment(extra=None):
     asked = {name: value for name, value in (extra or {}).items() if value != "auto"}
     # Fixed hash seed: tests that walk sets do so in the same order in both children.
     env = children.environment({"PYTHONHASHSEED": "0", **rungs.environment(), **asked}, with_adapter=True)
-    env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), str(CALLS)]))
+    if rungs.wanted() != "user":  # there enable() brings it in, as where `ebb run` has not started the program
+        env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), str(CALLS)]))
     env.pop("PYTEST_CURRENT_TEST", None)  # of each test another: there is one forking server for an environment
     return env
 

@@ -195,7 +195,7 @@ def test_import_alone_changes_nothing(ebbtide_built):
 
 def with_or_without(calls, environment):
     """The library that stands before the C library's calls: where it is missing threads are seen to in another way."""
-    return environment if calls else {**environment, "LD_PRELOAD": ""}
+    return environment if calls else {**environment, "LD_PRELOAD": "", "EBB_CALLS": "0"}
 
 
 WITH_AND_WITHOUT_CALLS = pytest.mark.parametrize("calls", [True, False], ids=["calls", "no-calls"])

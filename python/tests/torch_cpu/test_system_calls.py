@@ -2,7 +2,8 @@
 
 Each scenario of scenarios_calls.py runs on stock PyTorch and on three rungs with a third of the memory that its tensors
 take: `full`, where the kernel waits for absent memory; `user`, where it does not; and `remap`, as an ordinary user too,
-where it cannot. There libebb_calls.so completes the calls, which every child has loaded as `ebb run` loads it.
+where it cannot. There libebb_calls.so completes the calls, which is loaded before the program, as `ebb run` does, or by
+enable().
 """
 
 import pathlib
@@ -33,8 +34,8 @@ def place():
     shutil.rmtree(path)
 
 
-def run(rung, place, target, arguments, *, library=True):
-    """Runs `target` on a rung, as an ordinary user but for the full one."""
+def run(rung, place, target, arguments, *, library="preloaded"):
+    """Runs `target` on a rung, as an ordinary user but for the full one. `library`: preloaded, by enable(), or none."""
     if rungs.wanted() not in (None, rung):
         pytest.skip(f"these tests stand on the rung {rungs.wanted()}")
     if why := rungs.why_not(rung):
@@ -42,27 +43,34 @@ def run(rung, place, target, arguments, *, library=True):
     words = rungs.as_user() if rung != "full" and rungs.wanted() is None else []
     env = runner.environment({"EBB_MEMORY_DRIVER": rungs.MEMORY_DRIVERS[rung], "EBB_TEST_FOLDER": str(place),
                               "HOME": str(place), "TMPDIR": str(place)})
-    if not library:
-        del env["LD_PRELOAD"]
+    env["LD_PRELOAD"] = str(runner.CALLS) if library == "preloaded" else ""
+    if library == "none":
+        env["EBB_CALLS"] = "0"
     argv = runner.command(target, arguments, runner.options(place, MEMORY))
     return children.run([*words, *argv], env=env, timeout=240)
 
 
 def cases():
     """Every day what an ordinary user meets, and one or two on the other rungs; the rest is slow."""
-    daily = {"full": ("checkpoint", "own_memory"), "user": SCENARIOS,
-             "remap": ("checkpoint", "sockets", "loader-fork", "handlers", "own_memory")}
-    for rung in rungs.RUNGS:
+    few = ("checkpoint", "sockets", "loader-fork", "handlers", "own_memory")
+    daily = {("full", "preloaded"): ("checkpoint", "own_memory"),
+             ("full", "enabled"): ("checkpoint", "own_memory"),
+             ("user", "preloaded"): SCENARIOS,
+             ("user", "enabled"): ("checkpoint", "sockets", "loader-fork", "handlers"),
+             ("remap", "preloaded"): few, ("remap", "enabled"): ("checkpoint", "loader-fork")}
+    for rung, library in daily:
         for name in SCENARIOS:
+            if name == "own_memory" and library == "enabled" and rung != "full":
+                continue  # its calls are looked up with dlsym(), which finds the C library's
             spawns = "spawn" in name or "forkserver" in name  # half a minute each
-            marks = [] if name in daily[rung] and not spawns else [pytest.mark.slow]
-            yield pytest.param(name, rung, marks=marks, id=f"{name}-{rung}")
+            marks = [] if name in daily[rung, library] and not spawns else [pytest.mark.slow]
+            yield pytest.param(name, rung, library, marks=marks, id=f"{name}-{rung}-{library}")
 
 
-@pytest.mark.parametrize("name, rung", list(cases()))
-def test_calls(ebbtide_built, place, name, rung):
+@pytest.mark.parametrize("name, rung, library", list(cases()))
+def test_calls(ebbtide_built, place, name, rung, library):
     scenario, arguments = name.split("-")[0], SCENARIOS[name]
-    child = run(rung, place, f"scenarios_calls:{scenario}", arguments).check()
+    child = run(rung, place, f"scenarios_calls:{scenario}", arguments, library=library).check()
     stats = child.find("stats")
     assert stats["description"].startswith(rungs.IN_DESCRIPTION[rung])
     assert (COMPLETED in stats["description"]) == (rung != "full")
@@ -78,7 +86,7 @@ def test_calls(ebbtide_built, place, name, rung):
 @pytest.mark.parametrize("rung", ["user", "remap"])
 def test_without_the_library(ebbtide_built, place, rung):
     """The description tells the truth: a call fails, as it says, and what helps."""
-    child = run(rung, place, "scenarios_calls:positions", {}, library=False)
+    child = run(rung, place, "scenarios_calls:positions", {}, library="none")
     assert child.returncode == 1
     assert "OSError: [Errno 14] Bad address" in child.stderr or "AssertionError" in child.stderr, child.tail()
 

@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
+#include "calls/imports.h"
 #include "calls/table.h"
 #include "calls/thread_start.h"
-#include "drivers/linux/process/imports.h"
 #include "drivers/linux/process/signal_chain.h"
 #include "drivers/linux/process/signal_stack.h"
 #include "drivers/linux/system/system_files.h"
@@ -52,8 +52,8 @@ bool see_to_new_threads() {
     return true;
   }
   g_create = reinterpret_cast<calls::CreateThread>(::dlsym(RTLD_DEFAULT, "pthread_create"));
-  return g_create != nullptr &&
-         redirect_imports("pthread_create", reinterpret_cast<const void*>(&create_with_stack)) > 0;
+  const calls::Import create{"pthread_create", reinterpret_cast<const void*>(&create_with_stack)};
+  return g_create != nullptr && calls::ImportRedirection().redirect({&create, 1}) > 0;
 }
 
 // ---- threads that there are ----

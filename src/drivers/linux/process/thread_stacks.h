@@ -1,6 +1,6 @@
 // Thread stacks: a signal stack (signal_stack.h) for each thread of the process, whoever makes it.
 //   Threads that are made from now on begin with one: libebb_calls.so sees to it where the process has it; elsewhere
-//   pthread_create() is redirected in the libraries that are loaded (imports.h).
+//   pthread_create() is redirected in the libraries that are loaded (calls/imports.h).
 //   Threads that there are get theirs in a handler of SIGURG, which is sent to those that sleep: what computes may have
 //   a stack pointer that is no stack at this very moment.
 //

@@ -1,7 +1,6 @@
-// Signal stacks for every thread of a process, and functions that its libraries import, redirected.
+// Signal stacks for every thread of a process.
 #include "drivers/linux/process/thread_stacks.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "drivers/linux/process/imports.h"
 #include "drivers/linux/process/signal_chain.h"
 #include "handler_child.h"
 
@@ -129,31 +127,6 @@ TEST(ThreadStacksDeathTest, WhoIsNotReachedIsTold) {
 TEST(ThreadStacksDeathTest, AProgramThatUsesTheSignalKeepsIt) {
   if (kNoHandlers != nullptr) GTEST_SKIP() << kNoHandlers;
   runs_in_a_child(&a_program_that_uses_the_signal_keeps_it);
-}
-
-using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-constinit Create g_create = nullptr;
-constinit std::atomic<int> g_created{0};
-
-int counted_create(pthread_t* made, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
-  ++g_created;
-  return g_create(made, attributes, run, argument);
-}
-
-TEST(ImportsTest, LibrariesCallWhatTheyAreRedirectedTo) {
-  g_create = reinterpret_cast<Create>(::dlsym(RTLD_DEFAULT, "pthread_create"));
-  ASSERT_NE(g_create, nullptr);
-  const std::size_t tables = redirect_imports("pthread_create", reinterpret_cast<const void*>(&counted_create));
-  EXPECT_GE(tables, 1u);
-  std::thread([] {}).join();  // the C++ library makes it
-  EXPECT_EQ(g_created, 1);
-  EXPECT_EQ(redirect_imports("pthread_create", reinterpret_cast<const void*>(g_create)), tables);
-  std::thread([] {}).join();
-  EXPECT_EQ(g_created, 1);
-}
-
-TEST(ImportsTest, WhatNobodyCallsIsNowhere) {
-  EXPECT_EQ(redirect_imports("no function has this name", reinterpret_cast<const void*>(&counted_create)), 0u);
 }
 
 }  // namespace
