@@ -114,6 +114,12 @@ struct ImportRedirection::Round {
   std::size_t libraries = 0;
 };
 
+ImportRedirection::~ImportRedirection() {
+  std::free(seen_);
+  seen_ = nullptr;
+  count_ = capacity_ = 0;  // of the library's own, somebody may ask again while the process ends
+}
+
 std::size_t ImportRedirection::redirect(std::span<const Import> imports) {
   Round round{this, imports, ::getauxval(AT_SYSINFO_EHDR)};
   ::dl_iterate_phdr([](dl_phdr_info* info, std::size_t bytes, void* given) { return visit(info, bytes, given); },

@@ -19,6 +19,11 @@ struct Import {
 
 class ImportRedirection {
  public:
+  ImportRedirection() = default;
+  ImportRedirection(const ImportRedirection&) = delete;
+  ImportRedirection& operator=(const ImportRedirection&) = delete;
+  ~ImportRedirection();
+
   // `imports` are sorted by name. Returns how many libraries call one of them, of those that have been loaded since the
   // last time: the rest is passed over.
   std::size_t redirect(std::span<const Import> imports);
@@ -29,7 +34,7 @@ class ImportRedirection {
   bool remember(std::uintptr_t base);
 
   std::uint64_t loaded_ = 0, unloaded_ = 0;  // by the loader's own count, the last time
-  std::uintptr_t* seen_ = nullptr;           // bases of libraries, never released
+  std::uintptr_t* seen_ = nullptr;           // bases of libraries
   std::size_t count_ = 0, capacity_ = 0;
 };
 
