@@ -115,7 +115,10 @@ def main():
             for result in measure_training(arguments, progress, failed):
                 found.append(result)
                 if arguments.save:  # after each, so that an end before the end costs one model
-                    print(f"saved {save({**head, 'training': found}, 'training')}", file=sys.stderr)
+                    varies = result["model"] in contenders.VARYING  # they have a table of their own
+                    alike = [each for each in found if (each["model"] in contenders.VARYING) == varies]
+                    name = "varying" if varies else "training"
+                    print(f"saved {save({**head, 'training': alike}, name)}", file=sys.stderr)
             whole["training"] = found
         if arguments.benchmark in ("operators", "all"):
             whole["operators"] = contenders.operators(arguments, progress)

@@ -27,6 +27,7 @@ from output import markdown  # noqa: E402
 TABLES = {
     "training": ("training", "training", "document"),
     "training-details": ("training", "training", "document_details"),
+    "varying": ("varying", "training", "document_details"),
     "operators": ("operators", "training", "document_operators"),
     "inference": ("inference", "inference", "document"),
     "llama": ("llama", "inference", "document"),

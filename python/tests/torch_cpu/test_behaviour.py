@@ -193,28 +193,26 @@ def test_import_alone_changes_nothing(ebbtide_built):
     assert child.stdout.split() == ["False", "False", "10000000.0"]
 
 
-def with_or_without(calls, environment):
+def with_calls(how, environment):
     """The library that stands before the C library's calls: where it is missing threads are seen to in another way."""
-    return environment if calls else {**environment, "LD_PRELOAD": "", "EBB_CALLS": "0"}
-
-
-WITH_AND_WITHOUT_CALLS = pytest.mark.parametrize("calls", [True, False], ids=["calls", "no-calls"])
+    found = {**environment, "LD_PRELOAD": str(runner.CALLS) if how == "preloaded" else ""}
+    return {**found, "EBB_CALLS": "0"} if how == "none" else found
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("early", [False, True], ids=["late", "early"])
-@WITH_AND_WITHOUT_CALLS
+@pytest.mark.parametrize("calls", ["preloaded", "enabled", "none"])
 def test_threads_have_a_stack_for_signals_where_faults_are_signals(flash, driver, early, calls):
     """Kernels that use the stack pointer for other memory are not overwritten by a fault's frame (signal_stack.h)."""
     argv = runner.command("signal_stacks:of_a_team",
                           {"count": 4, "options": runner.options(flash, MEMORY), "early": early}, None)
-    environment = with_or_without(calls, runner.environment({"EBB_MEMORY_DRIVER": driver}))
+    environment = with_calls(calls, runner.environment({"EBB_MEMORY_DRIVER": driver}))
     found = children.run(argv, env=environment, timeout=120).check().find("result")
     assert len(found["others"]) >= 3
     assert set([found["caller"], *found["others"]]) == {"SIGSEGV" in found["how"]}
 
 
-@WITH_AND_WITHOUT_CALLS
+@pytest.mark.parametrize("calls", ["preloaded", "enabled", "none"])
 @pytest.mark.parametrize("reached", [True, False])
 def test_threads_that_are_not_given_stacks_for_signals_are_told(flash, calls, reached):
     code = f"""
@@ -231,7 +229,7 @@ ebbtide.enable(memory='64MiB', flash={flash!r})
 over.set()
 thread.join()
 """
-    environment = with_or_without(calls, runner.environment({"EBB_MEMORY_DRIVER": "remap"}))
+    environment = with_calls(calls, runner.environment({"EBB_MEMORY_DRIVER": "remap"}))
     done = subprocess.run([*rungs.prefix(), sys.executable, "-c", code], env=environment, capture_output=True,
                           text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

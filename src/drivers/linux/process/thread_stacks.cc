@@ -45,13 +45,18 @@ int create_with_stack(pthread_t* made, const pthread_attr_t* attributes, void* (
   return calls::create_thread(g_create, made, attributes, {run, argument, &ensure_signal_stack});
 }
 
+bool in_one_library(const void* left, const void* right) {
+  Dl_info of_left{}, of_right{};
+  return ::dladdr(left, &of_left) != 0 && ::dladdr(right, &of_right) != 0 && of_left.dli_fbase == of_right.dli_fbase;
+}
+
+// A library of the calls that has come late, or behind another one's pthread_create(), is not called by all.
 bool see_to_new_threads() {
-  const auto set = reinterpret_cast<calls::SetThreadBegins>(::dlsym(RTLD_DEFAULT, calls::kThreadBeginsName));
-  if (set != nullptr) {
-    set(&ensure_signal_stack);
-    return true;
-  }
-  g_create = reinterpret_cast<calls::CreateThread>(::dlsym(RTLD_DEFAULT, "pthread_create"));
+  void* const first = ::dlsym(RTLD_DEFAULT, "pthread_create");
+  void* const found = ::dlsym(RTLD_DEFAULT, calls::kThreadBeginsName);
+  if (found != nullptr) reinterpret_cast<calls::SetThreadBegins>(found)(&ensure_signal_stack);
+  if (found != nullptr && in_one_library(found, first)) return true;
+  g_create = reinterpret_cast<calls::CreateThread>(first);
   const calls::Import create{"pthread_create", reinterpret_cast<const void*>(&create_with_stack)};
   return g_create != nullptr && calls::ImportRedirection().redirect({&create, 1}) > 0;
 }
