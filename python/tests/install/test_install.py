@@ -52,7 +52,7 @@ def test_pip_uses_the_torch_of_the_environment_it_installs_into(machine, flash):
 
     loaded = machine.run(ebb, "run", *options, "--", "sh", "-c", "cat /proc/$$/maps")
     assert re.search(rf" {python.parents[1]}/lib\S*/libebb_calls\.so$", loaded, re.MULTILINE)
-    enabled = f"import ebbtide; ebbtide.enable(memory='64MiB', flash={str(flash)!r}); print(open('/proc/self/maps').read())"
+    enabled = f"import ebbtide; ebbtide.enable(memory='64MiB', flash='{flash}'); print(open('/proc/self/maps').read())"
     loaded = machine.run(python, "-c", enabled)
     assert re.search(rf" {python.parents[1]}/lib\S*/libebb_calls\.so$", loaded, re.MULTILINE)
     report = json.loads(machine.run(ebb, "doctor", "--quick", "--json", "--flash", flash, fails=None,
@@ -74,7 +74,7 @@ def test_pip_installs_a_source_distribution_without_torch(machine, flash):
 
     arrays = "import ebbtide.array as xp; print(float(xp.sum(xp.ones((1000,)) * 2)))"
     assert machine.run(python, "-c", arrays).strip() == "2000.0"
-    opened = f"import ebbtide.array as xp; xp.open_runtime('64MiB', {str(flash)!r}); print(open('/proc/self/maps').read())"
+    opened = f"import ebbtide.array as xp; xp.open_runtime('64MiB', '{flash}'); print(open('/proc/self/maps').read())"
     assert "/libebb_calls.so" in machine.run(python, "-c", opened)
     said = machine.run(python, "-c", "import ebbtide; ebbtide.enable(memory='64MiB')", fails=True)
     assert "PyTorch is not installed here" in said
