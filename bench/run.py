@@ -115,9 +115,8 @@ def main():
             for result in measure_training(arguments, progress, failed):
                 found.append(result)
                 if arguments.save:  # after each, so that an end before the end costs one model
-                    varies = result["model"] in contenders.VARYING  # they have a table of their own
-                    alike = [each for each in found if (each["model"] in contenders.VARYING) == varies]
-                    name = "varying" if varies else "training"
+                    alike = [each for each in found if each["varies"] == result["varies"]]
+                    name = "varying" if result["varies"] else "training"  # a table each
                     print(f"saved {save({**head, 'training': alike}, name)}", file=sys.stderr)
             whole["training"] = found
         if arguments.benchmark in ("operators", "all"):

@@ -97,8 +97,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   virtual void retire(std::uint64_t ticket) noexcept = 0;
   // Gives the calling thread what it needs to touch managed memory whatever its code does with the stack pointer: on
   // machines without userfaultfd a stack for signals, because compiled kernels may keep other memory where signals
-  // would be delivered. announce() does this, and the runtime for the threads that it finds when it is opened, and for
-  // those that are made later: it is for those of libraries that are loaded later, once.
+  // would be delivered. The runtime does this for threads that are there when it opens, or that libraries make which
+  // are loaded by then, and announce() for who calls it. What is left, threads of libraries loaded later, call it once.
   virtual void prepare_thread() noexcept {}
   // False: a thread that was there could not be prepared, because it computed just then or takes no signals.
   virtual bool threads_prepared() const noexcept { return true; }

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 namespace ebb::calls {
@@ -114,12 +113,6 @@ struct ImportRedirection::Round {
   std::size_t libraries = 0;
 };
 
-ImportRedirection::~ImportRedirection() {
-  std::free(seen_);
-  seen_ = nullptr;
-  count_ = capacity_ = 0;  // of the library's own, somebody may ask again while the process ends
-}
-
 std::size_t ImportRedirection::redirect(std::span<const Import> imports) {
   Round round{this, imports, ::getauxval(AT_SYSINFO_EHDR)};
   ::dl_iterate_phdr([](dl_phdr_info* info, std::size_t bytes, void* given) { return visit(info, bytes, given); },
@@ -145,15 +138,9 @@ int ImportRedirection::visit(void* library, std::size_t /*bytes*/, void* given) 
 
 // False: it is known.
 bool ImportRedirection::remember(std::uintptr_t base) {
-  if (std::find(seen_, seen_ + count_, base) != seen_ + count_) return false;
-  if (count_ == capacity_) {
-    const std::size_t capacity = std::max<std::size_t>(64, 2 * capacity_);
-    auto* const seen = static_cast<std::uintptr_t*>(std::realloc(seen_, capacity * sizeof *seen_));
-    if (seen == nullptr) return true;  // it will be looked at again
-    seen_ = seen;
-    capacity_ = capacity;
-  }
-  seen_[count_++] = base;
+  const auto end = seen_.begin() + count_;
+  if (std::find(seen_.begin(), end, base) != end) return false;
+  if (count_ < seen_.size()) seen_[count_++] = base;
   return true;
 }
 

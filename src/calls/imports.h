@@ -6,6 +6,7 @@
 // process ends, and so must the library that it leads to.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,11 +20,6 @@ struct Import {
 
 class ImportRedirection {
  public:
-  ImportRedirection() = default;
-  ImportRedirection(const ImportRedirection&) = delete;
-  ImportRedirection& operator=(const ImportRedirection&) = delete;
-  ~ImportRedirection();
-
   // `imports` are sorted by name. Returns how many libraries call one of them, of those that have been loaded since the
   // last time: the rest is passed over.
   std::size_t redirect(std::span<const Import> imports);
@@ -34,8 +30,8 @@ class ImportRedirection {
   bool remember(std::uintptr_t base);
 
   std::uint64_t loaded_ = 0, unloaded_ = 0;  // by the loader's own count, the last time
-  std::uintptr_t* seen_ = nullptr;           // bases of libraries
-  std::size_t count_ = 0, capacity_ = 0;
+  std::array<std::uintptr_t, 1024> seen_{};  // bases of libraries; those beyond are looked at again
+  std::size_t count_ = 0;
 };
 
 }  // namespace ebb::calls

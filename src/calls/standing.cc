@@ -54,7 +54,7 @@ struct Entries {
 
 extern "C" [[gnu::visibility("default")]] std::size_t ebb_calls_stand_before() {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  static ImportRedirection redirection;
+  static constinit ImportRedirection redirection;
   ::pthread_mutex_lock(&mutex);
   static const Entries entries;
   const std::size_t libraries = redirection.redirect(std::span(entries.all.data(), entries.count));

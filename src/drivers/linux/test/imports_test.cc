@@ -3,7 +3,6 @@
 #include "calls/imports.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>

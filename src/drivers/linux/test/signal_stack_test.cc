@@ -44,7 +44,9 @@ bool is_left_alone(RemapMemory& memory, BlockIndex block, bool prepared) {
   std::vector<std::byte> heap(256 * 1024, std::byte{0x5a});
   const auto middle = reinterpret_cast<std::uintptr_t>(heap.data() + heap.size() / 2) & ~std::uintptr_t{63};
   std::thread toucher([&] {
-    if (!prepared) {  // threads begin with one
+    if (prepared) {
+      memory.prepare_thread();
+    } else {  // threads begin with one
       stack_t none{};
       none.ss_flags = SS_DISABLE;
       ASSERT_EQ(::sigaltstack(&none, nullptr), 0);
