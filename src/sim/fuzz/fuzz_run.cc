@@ -31,11 +31,13 @@ void FuzzOutcome::add(const FuzzOutcome& other) {
   }
 }
 
-FuzzOutcome run_fuzz(const Scenario& scenario, FuzzHistory& history) {
+namespace {
+
+FuzzOutcome run_once(const Scenario& scenario, FuzzHistory& history, bool validates) {
   history.clear();
   FuzzProgram program(scenario, history);
   FuzzOutcome outcome;
-  outcome.hash = program.run();
+  outcome.hash = program.run(validates);
   outcome.operations = scenario.operations.size();
   SimDriver& driver = program.driver();
   outcome.virtual_ns = driver.clock().now_ns();
@@ -51,9 +53,13 @@ FuzzOutcome run_fuzz(const Scenario& scenario, FuzzHistory& history) {
   return outcome;
 }
 
+}  // namespace
+
+FuzzOutcome run_fuzz(const Scenario& scenario, FuzzHistory& history) { return run_once(scenario, history, true); }
+
 bool run_fuzz_twice(const Scenario& scenario, FuzzHistory& history, FuzzOutcome& outcome) {
-  outcome = run_fuzz(scenario, history);
-  return run_fuzz(scenario, history).hash == outcome.hash;
+  outcome = run_once(scenario, history, true);
+  return run_once(scenario, history, false).hash == outcome.hash;
 }
 
 }  // namespace ebb
