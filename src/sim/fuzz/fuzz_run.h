@@ -29,8 +29,8 @@ struct FuzzOutcome {
 // The operations of the scenario, once; `history` tells what it is at.
 FuzzOutcome run_fuzz(const Scenario& scenario, FuzzHistory& history);
 
-// The same twice; whether the core's structures agree is looked at the first time only: in the second it is the same, or
-// the ends differ. False: they do, so the core is not deterministic.
+// The same twice. Whether the core's structures agree is looked at in the first only: the second has the same, or
+// another end. False: it has, so the core is not deterministic.
 bool run_fuzz_twice(const Scenario& scenario, FuzzHistory& history, FuzzOutcome& outcome);
 
 }  // namespace ebb
