@@ -91,6 +91,7 @@ site: $(SITE)/venv/.ready ## the documentation as pages, which need no server an
 lint: $(READY) ## the rules of the house: include directions, lengths, layout, Python syntax
 	@python3 tools/tidy
 	@python3 tools/mutate --check
+	@python3 bench/simulated/ablation.py --check
 	@if clang-format --version 2>/dev/null | grep -q 'version $(CLANG_FORMAT_MAJOR)\.'; then \
 		$(CXX_FILES) | xargs -r clang-format --dry-run -Werror && echo "clang-format: no differences"; \
 	else \

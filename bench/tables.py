@@ -43,6 +43,7 @@ TABLES = {
     "prediction": ("prediction", "prediction", "document"),
     "loops": ("loops", "loops", "document"),
     "sequences": ("sequences", "sequences", "document"),
+    "ablation": ("ablation", "simulated.ablation", "document"),
     "ranks": ("ranks", "simulated.ranks", "document"),
     "scale": ("scale", "simulated.scale", "document"),
     "scale-generation": ("scale", "simulated.scale", "document_generation"),
