@@ -44,6 +44,7 @@ TABLES = {
     "loops": ("loops", "loops", "document"),
     "sequences": ("sequences", "sequences", "document"),
     "ablation": ("ablation", "simulated.ablation", "document"),
+    "shares": ("shares", "jobs.shares", "document"),
     "ranks": ("ranks", "simulated.ranks", "document"),
     "scale": ("scale", "simulated.scale", "document"),
     "scale-generation": ("scale", "simulated.scale", "document_generation"),

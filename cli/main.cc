@@ -197,6 +197,7 @@ CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
   command->add_option("--iterations", sim.iterations, "Of one that repeats: how many; the last one is reported [5]")
       ->type_name("N");
   add_warm_up_option(*command, sim.warm_up);
+  command->add_flag("--no-bound", sim.no_bound, "Not what no schedule is faster than, which takes most of the time");
   auto* const ranks = command->add_option("--ranks", sim.ranks, "Instead: so many ranks that sum up their gradients")
                           ->type_name("N,...");
   command->add_option("--network", sim.network, "Of ranks: between neighbours in a ring [12.5GB/s]")

@@ -12,6 +12,7 @@ no longer be taken away.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -24,8 +25,13 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parents[1]
 ROOT = HERE.parent
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(HERE), str(HERE / "training"), str(ROOT / "tools")]
+sys.path[:0] = [str(HERE), *(str(HERE / name) for name in ("training", "sequences", "loops", "simulated")),
+                str(ROOT / "tools")]
 
+import loops  # noqa: E402
+import possible  # noqa: E402
+import sequences  # noqa: E402
+from children import ChildError  # noqa: E402
 from mutating.edits import applied  # noqa: E402
 from output import progress_line, report, sitting  # noqa: E402
 from reports.simulated.ablation import table  # noqa: E402
@@ -88,33 +94,46 @@ def build(tree, jobs):
     return tree / BUILD / "cli" / "ebb"
 
 
-def measured(bench, ebb, arguments):
-    """Of each point the seconds of a step with foresight, and the bound's."""
+def with_all(bench, arguments):
+    """The points of a bench with everything, as it reports them."""
     command = [sys.executable, HERE / "simulated" / f"{bench}.py", "--recordings", arguments.recordings / bench,
-               "--json", "--jobs", arguments.jobs, *(["--policies", "foresight"] if bench == "loops" else [])]
-    found = json.loads(run(command, ROOT, bench, env={**os.environ, "EBB_BINARY": str(ebb)}))
+               "--json", "--jobs", arguments.jobs]
+    found = json.loads(run(command, ROOT, bench))
+    if bench == "sequences":
+        return [{"name": f"{row['program']} at {row['share']}", "file": f"{row['program']}.jsonl.gz",
+                 "budget_bytes": row["budget_bytes"], "bound_s": row["bound_s"], "seconds": row["seconds"]["foresight"]}
+                for row in found["rows"]]
+    return [{"name": f"{point['loop']} at {point['memory']} on {point['disk']}",
+             "file": f"{point['loop']}.jsonl.zst", "disk": point["disk"], "budget_bytes": point["budget_bytes"],
+             "bound_s": point["bound_ns"] and point["bound_ns"] / 1e9,
+             "seconds": point["policies"]["foresight"]["step_ns"] / 1e9}
+            for point in found["points"] if not point["fits"]]
+
+
+def simulate(bench, point, arguments):
+    """Seconds of a step, or of a sequence, as the bench has them."""
+    file = arguments.recordings / bench / point["file"]
     if bench == "loops":
-        return {f"{each['loop']} at {each['memory']} on {each['disk']}":
-                [each["policies"]["foresight"]["step_ns"] / 1e9, each["bound_ns"] and each["bound_ns"] / 1e9]
-                for each in found["points"] if not each["fits"]}
-    return {f"{row['program']} at {row['share']}": [row["seconds"]["foresight"], row["bound_s"]]
-            for row in found["rows"]}
+        return loops.step_ns(loops.simulate(file, point["budget_bytes"], loops.DISKS[point["disk"]], ["foresight"],
+                                            "--no-bound")["results"][0]) / 1e9
+    found = possible.ask("sim", file, "--policy", "foresight", "--device-memory", point["budget_bytes"], "--no-bound",
+                         *sequences.DISK)
+    return found["results"][0]["total_ns"] / 1e9
 
 
-def measure(part, tree, arguments):
-    """The points without the part, by bench; with all of them if it is none."""
-    path, before, after = applied(tree, part) if part else (None, "", "")
+def without(part, points, tree, arguments):
+    """By bench and point the seconds without the part."""
+    path, before, after = applied(tree, part)
     if after is None:
         raise Failed(f"{part['name']}: its text does not stand in {part['file']} exactly once")
-    if part:
-        path.write_text(after, encoding="utf-8")
+    path.write_text(after, encoding="utf-8")
     try:
-        ebb = build(tree, arguments.jobs)
-        return {bench: measured(bench, ebb, arguments) for bench in arguments.benches
-                if part is None or bench in part["on"]}
+        os.environ["EBB_BINARY"] = str(build(tree, arguments.jobs))
+        with concurrent.futures.ThreadPoolExecutor(max_workers=arguments.jobs) as pool:  # each waits for a process
+            return {bench: list(pool.map(lambda point, bench=bench: simulate(bench, point, arguments), points[bench]))
+                    for bench in points if bench in part["on"]}
     finally:
-        if part:
-            path.write_text(before, encoding="utf-8")
+        path.write_text(before, encoding="utf-8")
 
 
 def main():
@@ -128,11 +147,13 @@ def main():
         tree.mkdir(parents=True, exist_ok=True)
         copy(ROOT, tree)
         show("all parts")
-        results["all"] = measure(None, tree, arguments)
+        os.environ["EBB_BINARY"] = str(build(tree, arguments.jobs))
+        results["points"] = {bench: with_all(bench, arguments) for bench in arguments.benches}
         for part in chosen:
             show(f"without {part['name']}")
-            results["parts"].append({"name": part["name"], "points": measure(part, tree, arguments)})
-    except Failed as failed:
+            results["parts"].append({"name": part["name"],
+                                     "seconds": without(part, results["points"], tree, arguments)})
+    except (Failed, ChildError) as failed:
         print(f"bench: {failed}", file=sys.stderr)
         return 1
     finally:

@@ -112,9 +112,13 @@ def peak_of(path):
     return possible.ask("plan", path, "--host-memory", 0)["peak_live_bytes"]
 
 
-def simulate(path, budget, disk, policies):
+def simulate(path, budget, disk, policies, *more):
     return possible.ask("sim", path, "--policy", ",".join(policies), "--iterations", ITERATIONS, "--device-memory",
-                        budget, "--host-memory", 0, *possible.flash_options(disk._asdict()))
+                        budget, "--host-memory", 0, *possible.flash_options(disk._asdict()), *more)
+
+
+def step_ns(result):
+    return statistics.fmean(result["iterations_ns"][-COUNTED:])
 
 
 def point(name, disk, share, peak, budget, simulated):
@@ -123,7 +127,7 @@ def point(name, disk, share, peak, budget, simulated):
     bound = first["bound_ns"]
     policies = {}
     for result in simulated["results"]:
-        step = statistics.fmean(result["iterations_ns"][-COUNTED:])
+        step = step_ns(result)
         policies[result["policy"]] = {"step_ns": step, "of_bound": bound / step if bound else None,
                                       "iterations_ns": result["iterations_ns"], "stalls": result["stalls"],
                                       "lanes": result["lanes"]}

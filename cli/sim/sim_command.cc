@@ -141,7 +141,7 @@ void run_all(const std::vector<std::string>& names, const std::vector<double>& f
       bound = lower_bound(counted_vitality(last, findings.warm_up, dead), options.machine, {.copies = copies});
     });
   };
-  if (!is_artifact(findings)) {  // they take longest
+  if (!is_artifact(findings) && !findings.no_bound) {  // they take longest
     add_bound(findings.bound, Dead::kStays, Copies::kKeptClean);
     add_bound(findings.bound_written, Dead::kVanishes, Copies::kWritten);
   }
@@ -178,7 +178,8 @@ int simulate_trace(const SimArguments& arguments) {
       return iteration == 0 ? 1.0 : factors[launch];
     };
   }
-  SimFindings findings{trace, arguments.trace, options, warm_up, arguments.vary, arguments.seed, {}, {}, {}};
+  SimFindings findings{trace,          arguments.trace,    options, warm_up, arguments.vary,
+                       arguments.seed, arguments.no_bound, {},      {},      {}};
   run_all(names, factors, findings);
   write_all(STDOUT_FILENO, arguments.json ? to_json(findings) : to_table(findings, wants_colour(STDOUT_FILENO)));
   return 0;

@@ -19,6 +19,7 @@ struct SimArguments {
   std::uint64_t seed = 1;
   std::string iterations;  // empty: 5, or those of a sequence
   std::string warm_up;
+  bool no_bound = false;
   std::string ranks;  // numbers, separated by commas; empty: one process, policies beside each other
   std::string network = "12.5GB/s";
   double latency_us = 10;

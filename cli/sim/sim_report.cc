@@ -111,6 +111,7 @@ Json result_json(const SimFindings& findings, const SimResult& result) {
 bool is_artifact(const SimFindings& findings) { return findings.options.timing == TraceSimulator::Timing::kArtifact; }
 
 std::string bound_note(const SimFindings& findings) {
+  if (findings.no_bound) return "left out, as --no-bound says";
   if (is_artifact(findings)) return "artifact timing lets launches run while they wait, which no bound of ours allows";
   switch (findings.bound.outcome) {
     case Bound::Outcome::kStreams: return "a launch touches more than device memory holds, so the bound does not apply";

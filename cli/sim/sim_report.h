@@ -24,6 +24,7 @@ struct SimFindings {
   std::uint32_t warm_up = 0;  // of a sequence: the iterations after these count; otherwise the last one
   double vary = 0;
   std::uint64_t seed = 0;
+  bool no_bound = false;  // it was not asked for
   std::vector<SimResult> results;
   Bound bound;          // with clean copies kept below, as the runtime does
   Bound bound_written;  // if all that leaves were written, as in G10

@@ -253,6 +253,16 @@ def test_artifact_timing_has_no_bound(round_robin):
     assert by_policy(report)["on_demand"]["lanes"]["host_out"]["bytes"] == 144 * MIB
 
 
+def test_without_a_bound(round_robin):
+    """The policies' times are the same; what would say how good they are is left out, and said to be."""
+    whole, without = (sim_json(round_robin, *MACHINE, *more) for more in ((), ("--no-bound",)))
+    assert [result["bound_ns"] for result in without["results"]] == [None] * len(POLICIES)
+    assert "--no-bound" in without["bound_note"] and whole["bound_note"] is None
+    for one, other in zip(whole["results"], without["results"]):
+        assert one["bound_ns"] > 0
+        assert {**one, "bound_ns": 0, "bound_written_ns": 0} == {**other, "bound_ns": 0, "bound_written_ns": 0}
+
+
 def test_table(round_robin):
     result = sim(round_robin, *MACHINE)
     assert result.returncode == 0 and result.stderr == ""

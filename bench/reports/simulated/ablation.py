@@ -3,38 +3,34 @@
 import math
 import statistics
 
-BENCHES = ("sequences", "loops")
 
-
-def of_bound(points):
+def of_bound(points, seconds):
     """Median and worst share of the bound."""
-    shares = [bound / seconds for seconds, bound in points.values() if bound]
-    return f"{statistics.median(shares):.1%}, {min(shares):.1%}" if shares else "-"
+    shares = [point["bound_s"] / time for point, time in zip(points, seconds) if point["bound_s"]]
+    return f"{statistics.median(shares):.1%}, {min(shares):.1%}"
 
 
-def slower(points, with_all):
+def slower(points, seconds):
     """How much longer without the part: geometric mean, and the two ends."""
-    ratios = {name: seconds / with_all[name][0] for name, (seconds, _) in points.items()}
-    mean = math.exp(statistics.fmean(map(math.log, ratios.values())))
-    least, most = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
-    return [f"{mean:.3f}", f"{ratios[least]:.2f} {least}", f"{ratios[most]:.2f} {most}"]
+    ratios = [(time / point["seconds"], point["name"]) for point, time in zip(points, seconds)]
+    mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios))
+    return [f"{mean:.3f}", *(f"{ratio:.2f} {name}" for ratio, name in (min(ratios), max(ratios)))]
 
 
 def table(results):
     """A line for each part and bench, those that matter most first."""
     rows = [["without", "on", "of the bound: median, worst", "time", "least", "most"]]
-    for bench in BENCHES:
-        if bench not in results["all"]:
-            continue
-        with_all = results["all"][bench]
-        rows.append(["nothing", bench, of_bound(with_all), "1", "", ""])
-        lines = [[part["name"], bench, of_bound(part["points"][bench]), *slower(part["points"][bench], with_all)]
-                 for part in results["parts"] if bench in part["points"]]
+    for bench, points in results["points"].items():
+        rows.append(["nothing", bench, of_bound(points, [point["seconds"] for point in points]), "1", "", ""])
+        lines = []
+        for part in results["parts"]:
+            if (seconds := part["seconds"].get(bench)) is not None:
+                lines.append([part["name"], bench, of_bound(points, seconds), *slower(points, seconds)])
         rows += sorted(lines, key=lambda line: -float(line[3]))
     return rows
 
 
 def document(results):
-    counts = " and ".join(f"{len(points)} points of {bench}" for bench, points in results["all"].items())
+    counts = " and ".join(f"{len(points)} points of {bench}" for bench, points in results["points"].items())
     return (f"{counts}; time: by that with all parts, the geometric mean, and the points where it is least and most",
             table(results))
