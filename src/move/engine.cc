@@ -231,7 +231,7 @@ void Engine::attach(BlockIndex index, FrameIndex frame) {
     no_room(extents_.tier_of(extent)) = false;
     ++spare(extents_.tier_of(extent));
   }
-  if (table_[index].live == 0) ++dead_resident_;
+  if (table_[index].live == 0) note_dead(index);
   memory_.attach(frame, index);
   policy_.arrived(index);
 }
@@ -307,6 +307,7 @@ void Engine::validate() {
   table_.validate();
   frames_.validate();
   extents_.validate();
+  victims_.validate();
   std::uint32_t in_transfers = 0;
   std::uint32_t evicting = 0;
   transfers_.for_each([&](std::uint32_t, const Transfer& transfer) {

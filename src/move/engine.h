@@ -179,6 +179,10 @@ class Engine {
   void rescue(BlockIndex block);
   void cancel(std::uint32_t token);
   void discard(BlockIndex block);
+  void note_dead(BlockIndex block) {
+    ++dead_resident_;
+    victims_.note_dead(block);
+  }
   ExtentIndex take_extent(Tier wanted);
   ExtentIndex take_extent_in(Tier tier);
   void let_go_all();

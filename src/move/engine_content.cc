@@ -26,7 +26,7 @@ void Engine::discard(BlockIndex index) {
   switch (block.state) {
     case BlockState::kUntouched: return;
     case BlockState::kResident:
-      ++dead_resident_;
+      note_dead(index);
       drop_extent(block);
       return;
     case BlockState::kReady:

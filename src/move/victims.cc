@@ -21,7 +21,7 @@ bool higher(const Victims::Candidate& left, const Victims::Candidate& right) {
 }  // namespace
 
 Victims::Victims(const PageTable& table, const Policy& policy, bool counted)
-    : table_(table), policy_(policy), counted_(counted) {
+    : table_(table), policy_(policy), counted_(counted), dead_(table) {
   candidates_.reserve(table.frames_max());
 }
 
@@ -71,17 +71,11 @@ Victims::Candidate Victims::least() {
 }
 
 Victims::Candidate Victims::least_dead() {
-  Candidate found = least();
+  const Candidate found = least();
   if (found.block.valid() && found.worth == kDead) return found;
   // It may have died since the scan, or been passed over: what is known of others stays known.
-  found = {};
-  for (std::uint32_t i = 0; i < table_.frames_max(); ++i) {
-    const BlockIndex index = table_.block_of(FrameIndex(i));
-    if (!index.valid() || table_[index].state != BlockState::kResident || table_[index].live > 0) continue;
-    const Candidate each = candidate(index);
-    if (!found.block.valid() || higher(found, each)) found = each;
-  }
-  return found;
+  const BlockIndex block = dead_.first();
+  return block.valid() ? candidate(block) : Candidate{};
 }
 
 void Victims::skip(const Candidate& least) {

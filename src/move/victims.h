@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "move/dead_blocks.h"
 #include "plan/policy.h"
 #include "space/page_table.h"
 
@@ -55,8 +56,10 @@ class Victims {
   // The resident block worth least; `block` is none if there is none. It is looked at, not taken: the caller
   // changes its state or its worth, or calls skip().
   Candidate least();
-  // The same, but only a block whose content is dead.
+  // The same, but only a block whose content is dead: of those that died as they were resident, or became so.
   Candidate least_dead();
+  void note_dead(BlockIndex block) { dead_.add(block); }
+  void validate() { dead_.validate(); }
   // Ranks all blocks anew: some may have come since the last time that are worth less than those known.
   void look_again() {
     skipped_ = {};
@@ -88,10 +91,11 @@ class Victims {
   std::array<BlockIndex, 4> faulted_;  // half of the fewest frames there may be
   std::size_t next_faulted_ = 0;
   std::vector<Candidate> candidates_;  // descending by worth: the least is at the back
-  Candidate skipped_;                  // the next scan begins above it
-  bool passed_over_ = false;           // some that are worth less than the candidates
-  std::uint64_t version_ = 0;          // of the policy, at the last scan
-  bool pins_changed_ = false;          // since the last scan: others may be worth less than a pinned candidate now
+  DeadBlocks dead_;
+  Candidate skipped_;          // the next scan begins above it
+  bool passed_over_ = false;   // some that are worth less than the candidates
+  std::uint64_t version_ = 0;  // of the policy, at the last scan
+  bool pins_changed_ = false;  // since the last scan: others may be worth less than a pinned candidate now
 };
 
 }  // namespace ebb

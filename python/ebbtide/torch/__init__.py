@@ -22,7 +22,7 @@ from . import extension
 _C = extension.load()
 
 from .. import _calls, _lists  # noqa: E402
-from . import compiled, storages, waiting  # noqa: E402
+from . import compiled, remote, storages, waiting  # noqa: E402
 
 _options: dict | None = None
 _step_hook = None
@@ -58,6 +58,7 @@ def _start(options: _C.Options, device_type: str = "cuda") -> None:
                           "computing could not be given a stack for them: call enable() before others compute, or "
                           "start the program with `ebb run`", stacklevel=4)
         compiled.start()
+        remote.start()
         storages.start()
         _lists.split("cpu", min(options.memory // _lists.MEMORY_SHARE or _lists.BYTES_MAX, _lists.BYTES_MAX),
                      in_slices=not os.environ.get("EBB_GUIDE"))

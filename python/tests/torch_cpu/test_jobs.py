@@ -180,7 +180,7 @@ def test_too_many_processes_are_refused(flash, folder):
     words = [*TORCHRUN, 4, RANKS, "ddp"]
     run = Run(folder, flash, 40 * MIB, words, block="2MiB", more=["--quiet"])
     assert run.end() == 1
-    assert "the job's budget of 40.0 MiB is shared by 2 processes" in run.err
+    assert "the job's budget of 40.0 MiB is shared by 2 of its processes" in run.err
 
 
 HIDDEN = "import torch, time; x = torch.ones(40 << 20); time.sleep({}); print('unmanaged')"

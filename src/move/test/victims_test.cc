@@ -86,6 +86,7 @@ TEST_F(VictimsTest, FindsTheDeadOneBehindOlderCandidates) {
   EXPECT_EQ(victims_.least().block, BlockIndex(0));
   EXPECT_FALSE(victims_.least_dead().block.valid());
   table_[BlockIndex(15)].live = 0;
+  victims_.note_dead(BlockIndex(15));
   EXPECT_EQ(victims_.least_dead().block, BlockIndex(15));
 }
 

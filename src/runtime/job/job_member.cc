@@ -84,10 +84,11 @@ void JobMember::need() {
   answered_.wait_for(lock, kNeedMax, [&] { return !idle() || gone_ || refusals_ != refusals; });
   if (!idle()) return;
   if (refusals_ != refusals) {
-    throw Error(Status::kNoMemory,
-                "out of memory: the job's budget of " + format_size(refusal_.bytes) + " is shared by " +
-                    std::to_string(refusal_.members) + " processes, and has not the least that another needs (" +
-                    format_size(refusal_.least_bytes) + "). Give the job more (--memory), or run fewer processes");
+    throw Error(Status::kNoMemory, "out of memory: the job's budget of " + format_size(refusal_.bytes) +
+                                       " is shared by " + std::to_string(refusal_.members) +
+                                       " of its processes, and what is left is less than another needs (" +
+                                       format_size(refusal_.least_bytes) +
+                                       "). Give the job more (--memory), or run fewer processes");
   }
   throw Error(Status::kNoMemory, gone_ ? "out of memory: the `ebb run` of this job has ended, and nobody can give this "
                                          "process a share of its budget"
