@@ -7,6 +7,7 @@
 #include "core/heap_places.h"
 #include "ebb/status.h"
 #include "plan/guide/make_guide.h"
+#include "plan/vitality.h"
 
 namespace ebb {
 namespace {
@@ -26,8 +27,11 @@ Core::Config config_for(const Trace& trace, const TraceSimulator::Options& optio
   Core::Config config;
   config.block_bytes = options.block_bytes;
   config.budget_bytes = options.machine.device_bytes;
-  // Each heap has a part of the space, and sizes that do not fit into freed ranges take fresh addresses.
-  config.blocks = static_cast<std::uint32_t>(16 * blocks);
+  // Each heap has a part of the space, and sizes that do not fit into freed ranges take fresh addresses. Tables are as
+  // large as the space: it is made for what is alive together, and not for all that ever is.
+  const std::uint64_t alive =
+      64 + analyse(trace, options.block_bytes).peak_live_bytes / options.block_bytes + trace.tensors.size();
+  config.blocks = static_cast<std::uint32_t>(16 * std::min(alive, blocks));
   config.extents = options.machine.has_flash() ? static_cast<std::uint32_t>(2 * blocks) : 0;
   config.host_extents = static_cast<std::uint32_t>(host);
   config.queue_depth = 32;
