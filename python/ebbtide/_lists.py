@@ -72,7 +72,7 @@ def _replace_in(module, in_slices: bool) -> None:
 def _replace(module, name: str, is_cut, with_part=lambda function: function) -> None:
     function = getattr(module, name)
     if callable(function) and not hasattr(function, "ebbtide_parts"):
-        setattr(module, name, _in_parts(with_part(function), is_cut))
+        setattr(module, name, _in_parts(with_part(function), is_cut, function))
 
 
 class _Parts:
@@ -176,9 +176,9 @@ def _is_plain(tensor) -> bool:
             and (tensor.device.type != "cpu" or tensor.element_size() >= 4))
 
 
-def _in_parts(function, is_cut):
-    """The same function; `is_cut(argument, count)` tells which arguments it takes a part of."""
-    original = getattr(function, "__wrapped__", function)  # not one of ours in between
+def _in_parts(function, is_cut, original):
+    """The same function; `is_cut(argument, count)` tells which arguments it takes a part of. `original`: the one that
+    torch.compile is to trace."""
 
     @functools.wraps(function)
     def run(*args, **kwargs):

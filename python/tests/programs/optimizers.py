@@ -102,6 +102,22 @@ def compiled():
     return [hash_tensors(params), said]
 
 
+def compiled_whole():
+    """What is compiled of a step over one large matrix: the graph that stock PyTorch has, not one of slices."""
+    parameter = torch.nn.Parameter(torch.randn(1500, 1024, generator=torch.Generator().manual_seed(6)))
+    optimizer, nodes = torch.optim.AdamW([parameter], lr=1e-2), []
+
+    def count_nodes(graph, _):
+        nodes.append(len(list(graph.graph.nodes)))
+        return graph.forward
+
+    step = torch.compile(optimizer.step, backend=count_nodes)
+    for turn in range(3):
+        parameter.grad = torch.full_like(parameter, turn + 1.0)
+        step()
+    return [hash_tensors([parameter]), nodes]
+
+
 def sparse(name):
     """Gradients of a few rows, which no slice of a table has."""
     table = torch.nn.Parameter(torch.randn(20000, 100, generator=torch.Generator().manual_seed(1)))

@@ -44,6 +44,10 @@ def test_compiled(flash):
     compare(flash, "compiled")
 
 
+def test_what_is_compiled_is_not_in_slices(flash):
+    compare(flash, "compiled_whole")
+
+
 def test_a_fused_step_reads_its_state_once(flash):
     stats = compare(flash, "large_state", kind="fused")
     # 48 MiB of parameters, gradients and state in 8 MiB, eight times; what is read beyond that was sent away too early.
