@@ -37,7 +37,7 @@ def sitting(packages=PACKAGES):
 
 def _script():
     path = pathlib.Path(sys.argv[0]).resolve()
-    return str(path.relative_to(HERE.parent) if path.is_relative_to(HERE) else f"bench/{path.name}")
+    return str(path.relative_to(HERE.parent) if path.is_relative_to(HERE.parent) else f"bench/{path.name}")
 
 
 def _commit():
