@@ -1,7 +1,8 @@
 """torch.distributed.rpc between managed processes: tensors go through a connection.
 
-TensorPipe's channel `cma` has the kernel copy from one process's tensors to another's, past the C library. What is absent
-of either is not brought for that (docs/system-calls.md). A program that names its channels, or devices, keeps them.
+TensorPipe's channel `cma` has the kernel copy from one process's tensors to another's, past the C library. What is
+absent of either is not brought for that (docs/system-calls.md). A program that names its channels, or devices, keeps
+them.
 """
 
 from __future__ import annotations
