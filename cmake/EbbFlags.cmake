@@ -37,7 +37,13 @@ endif()
 
 find_program(EBB_CCACHE ccache)
 if(EBB_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${EBB_CCACHE})
+  # Where there is no place for its cache, as without a home directory, it compiles nothing.
+  file(WRITE ${CMAKE_BINARY_DIR}/ccache_works.cc "")
+  execute_process(COMMAND ${EBB_CCACHE} ${CMAKE_CXX_COMPILER} -c ccache_works.cc -o ccache_works.o
+                  WORKING_DIRECTORY ${CMAKE_BINARY_DIR} RESULT_VARIABLE ccache_fails OUTPUT_QUIET ERROR_QUIET)
+  if(NOT ccache_fails)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${EBB_CCACHE})
+  endif()
 endif()
 find_program(EBB_MOLD ld.mold)
 find_program(EBB_LLD ld.lld)
