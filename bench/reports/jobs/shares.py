@@ -6,7 +6,7 @@ from output import median_range
 
 
 def table(results):
-    """A line for each contender; speed is beside the first budget of the same job, and of stock."""
+    """A line for each contender, with how many times as fast `one ebb run` of the same job is."""
     rows = [["ranks", "contender", "step of the slower", "speed of one ebb run beside it", "losses"]]
     for job in results["jobs"]:
         seconds = {name: [turn["seconds"] for turn in turns] for name, turns in job["contenders"].items()}
