@@ -73,7 +73,8 @@ def test_parts_are_cut_where_bytes_say(monkeypatch):
 
     monkeypatch.setattr(lists._Parts, "of", {"cpu": 4096})
     calls = []
-    run = lists._in_parts(lambda self, other, scalar: calls.append((len(self), len(other), scalar)), lists._is_cut)
+    note = lambda self, other, scalar: calls.append((len(self), len(other), scalar))  # noqa: E731
+    run = lists._in_parts(note, lists._is_cut, original=note)
     small = [torch.zeros(256) for _ in range(7)]
     run(small, small, 0.5)
     assert calls == [(2, 2, 0.5)] * 3 + [(1, 1, 0.5)]
