@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Draws docs/img/terminal.svg: a terminal in which `ebb run` trains, as it really went.
+"""Draws docs/img/terminal.svg, a terminal in which `ebb run` trains, and docs/img/top.svg, one in which `ebb top` looks
+at two ranks, as it really went.
 
-    build/site/venv/bin/python tools/site/terminal.py [--ebb build/release/cli/ebb] [--python .venv/bin/python]
+    build/site/venv/bin/python tools/site/terminal.py [run | top] [--ebb build/release/cli/ebb] [--python COMMAND]
 
 The program runs on a pseudo-terminal; pyte keeps its screen, and each screen becomes a frame of an SVG that shows them
 one after the other, with their colours. It has no script and no font of its own, and where motion is not wanted it
@@ -9,13 +10,17 @@ shows the last one. Needs pyte (tools/requirements-site.txt).
 """
 
 import argparse
+import contextlib
+import dataclasses
 import fcntl
 import os
 import pathlib
 import pty
 import re
 import select
+import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
@@ -25,8 +30,6 @@ import xml.sax.saxutils
 import pyte
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMAND = ["ebb", "run", "--memory", "96MiB", "--", "python", "examples/train/train.py"]
-ROWS, COLUMNS = 38, 124
 FRAME_S = 0.2  # the least time between two frames
 LAST_S = 6.0  # for which the last one stays
 CELL_WIDTH, LINE_HEIGHT, MARGIN, BAR = 7.8, 17, 14, 30
@@ -36,22 +39,70 @@ WORDS = re.compile(r"\S+(?: \S+)*")  # what stands in one column
 BACKGROUND, TITLE = "#0d1626", "#8fa3bf"
 
 
-def record(ebb, python, folder):
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    file: str
+    says: str  # for who cannot see it
+    command: str
+    rows: int
+    columns: int
+    beside: str = ""  # runs meanwhile, and has done so for BEFORE_S
+    keys: tuple = ()  # seconds, and what is typed then; the last one ends it, and what comes after it is not shown
+
+
+BEFORE_S = 15.0
+SCENES = {
+    "run": Scene("terminal.svg", "A terminal: ebb run trains in 96 MiB a model that needs 264",
+                 "ebb run --memory 96MiB -- python examples/train/train.py", 38, 124),
+    "top": Scene("top.svg", "A terminal: ebb top shows a run of two ranks, their memory, traffic and waits",
+                 "ebb top", 24, 124, "ebb run --quiet --memory 192MiB -- "
+                 "torchrun --nproc-per-node 2 examples/train/train.py --steps 100000",
+                 ((4, b"\x1b[B"), (8, b"\x1b[B"), (12, b"q"))),
+}
+
+
+@contextlib.contextmanager
+def running(command, environment):
+    """A program that ends with the block, with all that it has started."""
+    if not command:
+        yield
+        return
+    child = subprocess.Popen(command.split(), cwd=ROOT, env=environment, start_new_session=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(BEFORE_S)
+        if child.poll() is not None:
+            sys.exit(f"terminal: {command}: ended with {child.returncode}")
+        yield
+    finally:
+        os.killpg(child.pid, signal.SIGTERM)
+        child.wait(timeout=60)
+
+
+def record(scene, ebb, python, folder):
     """Screens and the seconds at which they began."""
-    screen = pyte.Screen(COLUMNS, ROWS)
-    stream = pyte.ByteStream(screen)
-    stream.feed(f"$ {' '.join(COMMAND)}\r\n".encode())
     (folder / "ebb").symlink_to(ebb.resolve())
     environment = {key: value for key, value in os.environ.items() if not key.startswith("EBB_") and key != "NO_COLOR"}
     environment.update(TERM="xterm-256color", PATH=f"{folder}:{python.absolute().parent}:{os.environ['PATH']}")
+    with running(scene.beside, environment):
+        return screens(scene, environment)
+
+
+def screens(scene, environment):
+    screen = pyte.Screen(scene.columns, scene.rows)
+    stream = pyte.ByteStream(screen)
+    stream.feed(f"$ {scene.command}\r\n".encode())
     pid, fd = pty.fork()
     if pid == 0:
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", scene.rows, scene.columns, 0, 0))
         os.chdir(ROOT)
-        os.execvpe(COMMAND[0], COMMAND, environment)
-    begin, frames = time.monotonic(), [(0.0, snapshot(screen))]
+        command = scene.command.split()
+        os.execvpe(command[0], command, environment)
+    begin, frames, keys = time.monotonic(), [(0.0, snapshot(screen))], list(scene.keys)
     open_ = True
     while open_:
+        if keys and time.monotonic() - begin >= keys[0][0]:
+            os.write(fd, keys.pop(0)[1])
         if select.select([fd], [], [], 0.05)[0]:
             try:
                 piece = os.read(fd, 65536)
@@ -61,6 +112,8 @@ def record(ebb, python, folder):
             # The program asks where the cursor is, as a terminal would tell it.
             screen.write_process_input = lambda answer: os.write(fd, answer.encode())
             stream.feed(piece)
+        if scene.keys and not keys:
+            continue  # it ends
         now, content = time.monotonic() - begin, snapshot(screen)
         if content != frames[-1][1] and (now - frames[-1][0] >= FRAME_S or not open_):
             frames.append((now, content))
@@ -73,9 +126,9 @@ def record(ebb, python, folder):
 def snapshot(screen):
     """Lines of runs: text, colour, bold, reversed."""
     lines = []
-    for row in range(ROWS):
+    for row in range(screen.lines):
         runs = []
-        for column in range(COLUMNS):
+        for column in range(screen.columns):
             cell = screen.buffer[row][column]
             style = (cell.fg, cell.bold, cell.reverse)
             if runs and runs[-1][1] == style:
@@ -108,9 +161,9 @@ def draw_line(runs, row):
     return "".join(parts)
 
 
-def draw(frames):
-    width, height = 2 * MARGIN + COLUMNS * CELL_WIDTH, BAR + 2 * MARGIN + ROWS * LINE_HEIGHT
-    end = frames[-1][0] + LAST_S
+def draw(scene, frames):
+    width, height = 2 * MARGIN + scene.columns * CELL_WIDTH, BAR + 2 * MARGIN + scene.rows * LINE_HEIGHT
+    end, title = frames[-1][0] + LAST_S, " ".join(scene.command.split()[:2])
     rules, lines = [], {}  # of each different line, in which frames it is
     for number, (_, content) in enumerate(frames):
         for row, runs in enumerate(content):
@@ -135,11 +188,11 @@ def draw(frames):
     dots = "".join(f'<circle cx="{18 + 18 * i}" cy="15" r="5" fill="{fill}"/>'
                    for i, fill in enumerate(("#ef5350", "#f2d479", "#7fdb9a")))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" role="img" '
-            f'aria-label="A terminal: ebb run trains in 96 MiB a model that needs 264">'
+            f'aria-label="{scene.says}">'
             f'<style>text{{font:13px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}}'
             f'{"".join(rules)}@media(prefers-reduced-motion:reduce){{g{{animation:none!important}}}}</style>'
             f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>{dots}'
-            f'<text x="{width / 2:.0f}" y="19" text-anchor="middle" fill="{TITLE}">{" ".join(COMMAND[:2])}</text>'
+            f'<text x="{width / 2:.0f}" y="19" text-anchor="middle" fill="{TITLE}">{title}</text>'
             + "\n".join(body) + "</svg>\n")
 
 
@@ -157,12 +210,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--ebb", type=pathlib.Path, default=ROOT / "build/release/cli/ebb")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".venv/bin/python")
-    parser.add_argument("--to", type=pathlib.Path, default=ROOT / "docs/img/terminal.svg")
+    parser.add_argument("scene", nargs="?", choices=SCENES, default="run", help="(default: run)")
     arguments = parser.parse_args()
+    scene = SCENES[arguments.scene]
     with tempfile.TemporaryDirectory() as folder:
-        frames = record(arguments.ebb, arguments.python, pathlib.Path(folder))
-    arguments.to.write_text(draw(frames), encoding="utf-8")
-    print(f"{arguments.to}: {len(frames)} frames of {frames[-1][0]:.1f} s")
+        frames = record(scene, arguments.ebb, arguments.python, pathlib.Path(folder))
+    to = ROOT / "docs/img" / scene.file
+    to.write_text(draw(scene, frames), encoding="utf-8")
+    print(f"{to}: {len(frames)} frames of {frames[-1][0]:.1f} s")
 
 
 if __name__ == "__main__":
