@@ -127,8 +127,8 @@ void Launches::progress(BlockIndex block) {
 void Launches::advance(LongLaunch& launch, std::uint32_t position) {
   const LongLaunch::Step step = launch.advance(position);
   for (std::uint32_t i = step.behind_first; i < step.behind_end; ++i) {
-    Block& block = state_.table[launch.block(i)];
-    if (block.last_use == launch.stamp(i)) block.last_use = launch.ticket() - 1;
+    const BlockIndex index = launch.block(i);
+    if (state_.table[index].last_use == launch.stamp(i)) state_.engine.age(index, launch.ticket() - 1);
   }
   for (std::uint32_t i = step.wanted_first; i < step.wanted_end; ++i) {
     const BlockIndex index = launch.block(i);

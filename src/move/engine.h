@@ -61,6 +61,8 @@ class Engine {
   void release(BlockRange blocks);
   // Attaches frames to the untouched blocks of a range, as far as frames are to be had without waiting.
   void populate(BlockRange blocks);
+  // What a block was last used at is earlier than was thought: it may leave.
+  void age(BlockIndex block, std::uint64_t last_use);
   // Wants a block in memory, in turn, in place of blocks used less recently than Block::last_use says of it. Never
   // blocks; pending() tells whether it is still to come.
   void want(BlockIndex block);

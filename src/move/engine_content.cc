@@ -13,6 +13,12 @@ void Engine::retain(BlockRange blocks) {
   }
 }
 
+void Engine::age(BlockIndex index, std::uint64_t last_use) {
+  Block& block = table_[index];
+  block.last_use = last_use;
+  if (block.state == BlockState::kResident && block.live == 0) victims_.note_dead(index);
+}
+
 void Engine::release(BlockRange blocks) {
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     EBB_CHECK_LT(0u, table_[i].live);
