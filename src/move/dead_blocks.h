@@ -20,7 +20,7 @@ class DeadBlocks {
  public:
   explicit DeadBlocks(const PageTable& table) : table_(table) { entries_.reserve(2 * table.frames_max()); }
 
-  // It is resident, and dead from now on.
+  // It is resident, and dead; from now on, or its last use is earlier than it was.
   void add(BlockIndex block) {
     if (entries_.size() == entries_.capacity()) return find_all();
     entries_.push_back({table_[block].last_use, block});

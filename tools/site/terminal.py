@@ -75,8 +75,9 @@ def running(command, environment):
             sys.exit(f"terminal: {command}: ended with {child.returncode}")
         yield
     finally:
-        os.killpg(child.pid, signal.SIGTERM)
-        child.wait(timeout=60)
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGTERM)
+            child.wait(timeout=60)
 
 
 def record(scene, ebb, python, folder):
@@ -210,12 +211,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--ebb", type=pathlib.Path, default=ROOT / "build/release/cli/ebb")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".venv/bin/python")
+    parser.add_argument("--to", type=pathlib.Path, help="(default: where the documents have it)")
     parser.add_argument("scene", nargs="?", choices=SCENES, default="run", help="(default: run)")
     arguments = parser.parse_args()
     scene = SCENES[arguments.scene]
     with tempfile.TemporaryDirectory() as folder:
         frames = record(scene, arguments.ebb, arguments.python, pathlib.Path(folder))
-    to = ROOT / "docs/img" / scene.file
+    to = arguments.to or ROOT / "docs/img" / scene.file
     to.write_text(draw(scene, frames), encoding="utf-8")
     print(f"{to}: {len(frames)} frames of {frames[-1][0]:.1f} s")
 

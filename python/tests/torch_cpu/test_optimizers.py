@@ -73,7 +73,10 @@ def test_parts_are_cut_where_bytes_say(monkeypatch):
 
     monkeypatch.setattr(lists._Parts, "of", {"cpu": 4096})
     calls = []
-    note = lambda self, other, scalar: calls.append((len(self), len(other), scalar))  # noqa: E731
+
+    def note(self, other, scalar):
+        calls.append((len(self), len(other), scalar))
+
     run = lists._in_parts(note, lists._is_cut, original=note)
     small = [torch.zeros(256) for _ in range(7)]
     run(small, small, 0.5)
