@@ -19,6 +19,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "support"), str(HERE / "programs")]
 
+pytest.register_assert_rewrite("runner")  # so that a comparison there tells what differs
 import runner  # noqa: E402
 import rungs  # noqa: E402
 
