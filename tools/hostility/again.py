@@ -11,26 +11,25 @@ those of stock and its counters are kept as JSON in build/again. Exit code 1 if 
 """
 
 import argparse
-import contextlib
+import concurrent.futures
 import json
 import multiprocessing
 import os
 import pathlib
+import signal
 import sys
 import tempfile
-import threading
-import time
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python/tests" / part) for part in ("support", "programs")]
+sys.path[:0] = [str(ROOT / "tools"), *(str(ROOT / "python/tests" / part) for part in ("support", "programs"))]
 
 import runner  # noqa: E402
 import rungs  # noqa: E402
+import workloads  # noqa: E402
+from hostility import kernel  # noqa: E402
 
 KEPT = ROOT / "build" / "again"
-COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
-MODELS = ("gpt2", "bert", "vit", "resnet", "lstm", "embedding", "mlp", "mlp_fused", "mlp_foreach", "mixed")  # FAST
 STEPS = 6
 BLOCK = 64 * runner.KIB
 LIMIT_S = 300
@@ -41,14 +40,14 @@ def options_of(arguments, flash):
     if arguments.stock:
         return None
     peak = runner.peak_live_bytes("workloads:run", flash, {"name": arguments.model, "steps": STEPS})
-    return runner.options(flash, -(-peak // arguments.fraction // BLOCK) * BLOCK, block=f"{BLOCK}")
+    return runner.options(flash, runner.budget_of(peak, arguments.fraction, BLOCK), block=f"{BLOCK}")
 
 
 def look(child, expected, name):
-    """Says and keeps what a run has come to; whether it was as expected."""
+    """Keeps what a run has come to unless it was as expected; what there is to say of it."""
     results = child.find("result")
     if results == [expected]:
-        return True
+        return ""
     stats = (child.all("stats") or [{}])[-1]
     KEPT.mkdir(parents=True, exist_ok=True)
     path = KEPT / f"{name}.json"
@@ -56,74 +55,49 @@ def look(child, expected, name):
     later = " and ".join("stock's bits" if each == expected else
                          "the same other ones" if each == results[0] else "yet others" for each in results[1:])
     counters = ", ".join(f"{key} {stats[key]}" for key in COUNTERS if key in stats)
-    print(f"{name}: losses {results[0]['losses']}, not {expected['losses']}; then in the same process {later}; "
-          f"{counters}; kept as {path.relative_to(ROOT)}")
-    return False
+    return (f"{name}: losses {results[0]['losses']}, not {expected['losses']}; then in the same process {later}; "
+            f"{counters}; kept as {path.relative_to(ROOT)}")
 
 
-def job(number, arguments, flash, expected, count):
-    options = options_of(arguments, flash)
-    for run in range(number, arguments.runs, arguments.jobs):
-        name = f"{arguments.model}-{os.getpid()}-{run}"
-        try:
-            child = runner.start("workloads:again", {"expected": expected, "name": arguments.model, "steps": STEPS},
-                                 options, timeout=LIMIT_S).check()
-            as_expected = look(child, expected, name)
-        except runner.ChildError as error:
-            print(f"{name}: {error}")
-            as_expected = False
-        with count.get_lock():
-            count[0] += 1
-            count[1] += not as_expected
-
-
-@contextlib.contextmanager
-def compaction(wanted):
-    if not wanted:
-        yield
-        return
-    over = threading.Event()
-
-    def go_on():
-        while not over.wait(0.05):
-            COMPACT.write_text("1", encoding="ascii")
-
-    thread = threading.Thread(target=go_on, daemon=True)
-    thread.start()
+def train(number, model, options, expected):
+    """One run, in one of the processes that share them; what is wrong with it."""
+    name = f"{model}-{os.getpid()}-{number}"
     try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+        child = runner.start("workloads:again", {"expected": expected, "name": model, "steps": STEPS}, options,
+                             timeout=LIMIT_S)
+        return look(child.check(), expected, name)
+    except runner.ChildError as error:
+        return f"{name}: {error}"
 
 
 def run(arguments, flash):
     expected = runner.stock_result("workloads:run", name=arguments.model, steps=STEPS)
-    options_of(arguments, flash)  # measured once, for all
-    count = multiprocessing.get_context("spawn").Array("i", 2)
-    jobs = [multiprocessing.get_context("spawn").Process(target=job, args=(i, arguments, flash, expected, count))
-            for i in range(arguments.jobs)]
-    with compaction(arguments.compact):
+    options = options_of(arguments, flash)
+    runs = bad = 0
+    hostility = kernel.Compaction() if arguments.compact else kernel.Hostility()
+    # No `with`: its end would take back that nothing more is to begin.
+    pool = concurrent.futures.ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn"))
+    with hostility.around(None):
+        started = [pool.submit(train, i, arguments.model, options, expected) for i in range(arguments.runs)]
         try:
-            for each in jobs:
-                each.start()
-            while any(each.is_alive() for each in jobs):
-                time.sleep(1)
+            for each in concurrent.futures.as_completed(started):
+                runs += 1
+                if wrong := each.result():
+                    bad += 1
+                    print(wrong)
                 if sys.stdout.isatty():
-                    print(f"\r{count[0]} of {arguments.runs}", end="", flush=True)
+                    print(f"{runs} of {arguments.runs}", end="\r", flush=True)
         except KeyboardInterrupt:
             print("interrupted")
         finally:
-            for each in jobs:
-                each.terminate()
-                each.join()
-    print(f"{count[0]} runs, {count[1]} differed or failed")
-    return count[0] > 0 and count[1] == 0 and all(each.exitcode in (0, -15) for each in jobs)
+            pool.shutdown(cancel_futures=True)  # after those that have begun
+    print(f"{runs} runs, {bad} differed or failed")
+    return runs > 0 and bad == 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("model", choices=workloads.FAST)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
     parser.add_argument("--fraction", type=int, default=4, help="of the most bytes of tensors that there are at once")
@@ -135,8 +109,10 @@ def main():
         os.environ["EBB_TEST_RUNG"] = arguments.rung
         if why := rungs.why_not(arguments.rung):
             parser.error(why)
-    if arguments.compact and not os.access(COMPACT, os.W_OK):
-        parser.error(f"--compact: {COMPACT} can be written by root alone")
+    if arguments.compact and (why := kernel.Compaction().why_not(allowed=False)):
+        parser.error(f"--compact: {why}")
+    sys.stdout.reconfigure(line_buffering=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by the way on which the processes that train end, too
     os.environ.setdefault("EBB_REMEMBER", "0")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle workers of one process spin on the core of another
     with tempfile.TemporaryDirectory(prefix="ebb-again-") as results, \

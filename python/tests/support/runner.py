@@ -133,6 +133,11 @@ def peak_live_bytes(target, flash, arguments, *, memory="1536MiB", **defaults):
     return once("peak", [target, arguments, memory, defaults], measure)
 
 
+def budget_of(peak, fraction, block):
+    """That part of the most bytes, in whole blocks."""
+    return -(-peak // fraction // block) * block
+
+
 def assert_within_budget(stats):
     assert stats["peak_resident_bytes"] <= stats["budget_bytes"], (
         f"{stats['peak_resident_bytes']} bytes were resident at the peak, the budget is {stats['budget_bytes']}")

@@ -35,7 +35,7 @@ def check(flash, name, memory, block, policy, driver, steps=STEPS, timeout=180):
 def check_fraction(flash, name, fraction, policy, driver, timeout=180):
     peak = runner.peak_live_bytes("workloads:run", flash, {"name": name, "steps": STEPS})
     block = 64 * KIB
-    return check(flash, name, -(-peak // fraction // block) * block, block, policy, driver, timeout=timeout)
+    return check(flash, name, runner.budget_of(peak, fraction, block), block, policy, driver, timeout=timeout)
 
 
 @pytest.mark.parametrize("name", workloads.FAST)
@@ -65,7 +65,7 @@ def test_full_size(flash, name, fraction):
     arguments = {"name": name, "steps": STEPS, "full_size": True}
     defaults = {"block": "2MiB", "managed_min": "64KiB"}
     peak = runner.peak_live_bytes("workloads:run", flash, arguments, memory="12GiB", **defaults)
-    memory = -(-peak // fraction // block) * block
+    memory = runner.budget_of(peak, fraction, block)
     runner.compare("workloads:run", runner.options(flash, memory, **defaults), timeout=1800, **arguments)
 
 
