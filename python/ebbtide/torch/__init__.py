@@ -22,7 +22,7 @@ from . import extension
 _C = extension.load()
 
 from .. import _calls, _lists  # noqa: E402
-from . import compiled, remote, storages, waiting  # noqa: E402
+from . import compiled, first_calls, remote, storages, waiting  # noqa: E402
 
 _options: dict | None = None
 _step_hook = None
@@ -41,6 +41,7 @@ def _size(value: int | str, name: str) -> int:
 
 def _start(options: _C.Options, device_type: str = "cuda") -> None:
     global _step_hook
+    first_calls.settle()
     if options.encrypt:
         # A process has one libcrypto.so.3: that of this Python, which may need a newer one than the system has.
         with contextlib.suppress(ImportError):

@@ -254,11 +254,3 @@ def run(name, steps=5, seed=0, threads=None, full_size=False):
         torch.set_num_threads(threads)
     sizes = FULL_SIZE[name] if full_size else {}
     return train(lambda: globals()[f"build_{name}"](**sizes), steps, seed)
-
-
-def again(expected, **arguments):
-    """What run() returns, in a list; with other bits than expected followed by what it returns twice more."""
-    results = [run(**arguments)]
-    if results[0] != expected:
-        results += [run(**arguments), run(**arguments)]
-    return results

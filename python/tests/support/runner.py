@@ -25,7 +25,7 @@ CALLS = HERE.parents[2] / "build" / "release" / "calls" / "libebb_calls.so"
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MEASURE_LIMIT_S = 900
 # Modules whose functions run in forked children.
-FORKED = ("workloads", "scenarios", "optimizers", "operators", "device_workloads", "device_scenarios",
+FORKED = ("workloads", "recorded", "scenarios", "optimizers", "operators", "device_workloads", "device_scenarios",
           "device_operators", "gpu_programs", "hostile_workloads", "scenarios_files")
 # What a forked child can be told by its environment.
 DRIVERS = {"EBB_MEMORY_DRIVER", "EBB_FLASH_DRIVER", "EBB_DEVICE_STRICT"}
