@@ -67,7 +67,7 @@ std::vector<std::uint64_t> budgets_of(const WhatIfArguments& arguments) {
   std::vector<std::uint64_t> budgets;
   const auto add = [&budgets](const char* option, const std::string& text) {
     const std::uint64_t bytes = parsed(option, text, [](const std::string& size) { return parse_size(size); });
-    const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * TraceSimulator::Options{}.block_bytes;
+    const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * Options::usual_block_bytes(0);
     if (bytes < least) refuse(fmt::format("{}: {} is too little; at least {}", option, text, format_size(least)));
     budgets.push_back(bytes);
   };
@@ -170,7 +170,7 @@ WhatIfRow simulate_rank(const Trace& trace, const Machine& machine, std::uint32_
   const std::uint64_t bytes = row.memory_bytes;
   row.memory_bytes /= ranks;
   // Where everything fits, blocks that are partly used need room too.
-  const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * TraceSimulator::Options{}.block_bytes;
+  const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * Options::usual_block_bytes(0);
   if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, least);
   row = simulate(trace, machine, row);
   row.memory_bytes = bytes;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "plan/policy.h"
@@ -22,6 +23,8 @@ WhatIfRow simulate(const Trace& trace, const Machine& machine, WhatIfRow row) {
   options.machine = machine;
   options.machine.device_bytes = row.memory_bytes;
   options.iterations = kIterations;
+  options.machine.transfer_cpu_ns /= options.block_bytes / Options::usual_block_bytes(row.memory_bytes);
+  options.block_bytes = Options::usual_block_bytes(row.memory_bytes);
   if (row.memory_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
     row.problem = fmt::format("less than `ebb run` can work in: {}",
                               format_size(TraceSimulator::kDeviceBlocksMin * options.block_bytes));

@@ -268,10 +268,12 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.policy = arguments.policy.empty() ? Options{}.policy : arguments.policy;
   account.stats.budget_bytes = parse_size(variables.front().second);
   account.on_device = variables.front().first == kDeviceMemory;
-  if (!arguments.block.empty()) account.block_bytes = parse_size(arguments.block);
   account.disk = flash_directory(variables);
   account.disk_read_bps = read_bps_of(account.disk);
   account.ranks = read_ranks(stats_path);
+  const std::uint64_t share = account.stats.budget_bytes / std::max<std::size_t>(account.ranks.size(), 1);
+  account.block_bytes =
+      arguments.block.empty() ? Options::usual_block_bytes(share) : parse_size(arguments.block);
   account.processes = read_others(stats_path);
   account.job = job;
   std::size_t processes = 0;

@@ -13,6 +13,7 @@
 
 #include "base/rng.h"
 #include "drivers/linux/system/system_files.h"
+#include "ebb/options.h"
 #include "ebb/status.h"
 #include "ebb/units.h"
 #include "numbers.h"
@@ -59,8 +60,8 @@ std::vector<std::string> policies_of(const std::string& text) {
   return names;
 }
 
-std::uint64_t block_of(const std::string& text) {
-  if (text.empty()) return TraceSimulator::Options{}.block_bytes;
+std::uint64_t block_of(const std::string& text, std::uint64_t memory) {
+  if (text.empty()) return Options::usual_block_bytes(memory);
   std::uint64_t bytes = 0;
   try {
     bytes = parse_size(text);
@@ -93,7 +94,7 @@ void check_sequence(const SimArguments& arguments) {
 TraceSimulator::Options options_of(const SimArguments& arguments, const Trace& trace) {
   TraceSimulator::Options options;
   options.machine = machine_of(arguments.machine, trace.origin);
-  options.block_bytes = block_of(arguments.block);
+  options.block_bytes = block_of(arguments.block, options.machine.device_bytes);
   options.iterations =
       trace.sequence ? static_cast<std::uint32_t>(trace.steps.size()) : iterations_of(arguments.iterations);
   if (options.machine.device_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {

@@ -1,6 +1,8 @@
 // Options: everything a user can set about a Runtime. Environment variables EBB_MEMORY, EBB_FLASH, … mirror the fields.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -22,9 +24,14 @@ struct Options {
   // window: fetch all that an announced operator needs in one batch, evict by recency, keep a reserve of free frames.
   // foresight: window, and from the second iteration on fetch ahead and evict by the recorded future.
   std::string policy = "foresight";
-  // The unit of residency; a power of two from 4 KiB. 0: 2 MiB, which is one huge page; on a GPU, where each change of
-  // a mapping costs as much as copying some MiB, up to 128 MiB, a 128th of its memory at most.
+  // The unit of residency; a power of two from 4 KiB. 0: usual_block_bytes() of the budget; on a GPU, where each change
+  // of a mapping costs as much as copying some MiB, up to 128 MiB, a 128th of its memory at most.
   std::uint64_t block_bytes = 0;
+  // 2 MiB, which is one huge page, or less: a small budget has 64 blocks at least, so that an operator that goes
+  // through memory row by row or column by column finds those that it comes back to.
+  static constexpr std::uint64_t usual_block_bytes(std::uint64_t memory) {
+    return std::clamp(std::bit_floor(memory / 64), 64 * kKiB, 2 * kMiB);
+  }
   // What is recommended where memory is touched in no order (Stats::scattered).
   static constexpr std::uint64_t kSmallBlockBytes = 256 * kKiB;
   // Allocations of fewer bytes stay in ordinary memory; they are counted against the budget.

@@ -41,7 +41,9 @@ std::uint64_t buffer_bytes(const Options& options) {
 }
 
 void check(Options& options) {
-  if (options.block_bytes == 0) options.block_bytes = kBlockBytesUsual;
+  if (options.memory == 0) options.memory = read_machine_memory().default_budget_bytes();
+  if (options.block_bytes == 0)
+    options.block_bytes = Options::usual_block_bytes(options.memory / std::max(options.job_ranks, 1));
   if (!std::has_single_bit(options.block_bytes) || options.block_bytes < kBlockBytesMin ||
       options.block_bytes > kBlockBytesMax) {
     refuse("block size " + format_size(options.block_bytes) + " is not a power of two from 4 KiB to 1 GiB");
@@ -49,7 +51,6 @@ void check(Options& options) {
   if (options.verify != "digest" && options.verify != "content") {
     refuse("verification '" + options.verify + "' is unknown; choose digest or content");
   }
-  if (options.memory == 0) options.memory = read_machine_memory().default_budget_bytes();
   const std::uint64_t least = (Core::kFramesMin + 1) * options.block_bytes + kMiB + buffer_bytes(options);
   if (options.memory < least) {
     refuse("a memory budget of " + format_size(options.memory) + " is too small: with blocks of " +

@@ -16,7 +16,6 @@ class FlashFile;
 // What a plan takes a disk to carry, for lack of better knowledge. Only the time at which fetches begin depends on it.
 inline constexpr double kFlashBytesANs = 1.2;
 inline constexpr std::uint64_t kBlockBytesMax = kGiB;
-inline constexpr std::uint64_t kBlockBytesUsual = 2 * kMiB;
 inline constexpr std::uint32_t kExtentsMax = 1u << 22;
 inline constexpr std::uint32_t kBlocksMax = 1u << 22;
 inline constexpr std::uint32_t kQueueDepth = 32;

@@ -292,7 +292,7 @@ def test_colour_only_on_a_terminal(round_robin):
     (["--policy", "lru"], ["unknown policy 'lru'", *POLICIES]),
     (["--policy", "g10,"], ["unknown policy ''"]),
     (["--device-memory", "40 apples"], ["--device-memory", "40 apples"]),
-    (["--device-memory", "1MiB"], ["--device-memory", "8 blocks"]),
+    (["--device-memory", "256KiB"], ["--device-memory", "8 blocks"]),
     (["--host-memory", "-3GiB"], ["--host-memory"]),
     (["--pcie", "fast"], ["--pcie", "fast"]),
     (["--flash-read", "3.2GB/h"], ["--flash-read"]),

@@ -96,7 +96,7 @@ def enable(
     memory       the budget: bytes or text such as "1.5GiB"; default: EBB_MEMORY, or 80 % of what is free
     flash        a directory on a disk, or "DIR:SIZE" to bound its use; default: EBB_FLASH, $TMPDIR or /tmp
     policy       "foresight", "window" or "on_demand"
-    block        unit of residency, a power of two; default 2 MiB
+    block        unit of residency, a power of two; default: a 64th of memory, from 64 KiB to 2 MiB
     managed_min  smaller tensors stay in ordinary memory, counted against the budget; default 64 KiB
     device_memory  bytes of GPU memory for `cuda` tensors, before the first of them; `memory` is then host memory that
                    is pinned for what does not fit there. docs/cuda.md says what has been seen on which GPU

@@ -12,16 +12,17 @@
 
 namespace ebb {
 
-// Of a GPU's memory at least so many, of at most so many bytes each.
+// Of a GPU's memory at least so many, of so many bytes each.
 inline constexpr std::uint64_t kGpuBlocksWanted = 128;
+inline constexpr std::uint64_t kGpuBlockBytesLeast = 2 * kMiB;
 inline constexpr std::uint64_t kGpuBlockBytesMost = 128 * kMiB;
 // Host memory through which goes what comes from flash or goes there: so much, and a quarter of it, at most.
 inline constexpr std::uint64_t kGpuStagingBytes = 512 * kMiB;
 
 // strict: nothing shares a block, so they are small.
 inline std::uint64_t usual_gpu_block_bytes(std::uint64_t device_memory, bool strict = false) {
-  if (strict) return kBlockBytesUsual;
-  return std::clamp(std::bit_floor(device_memory / kGpuBlocksWanted), kBlockBytesUsual, kGpuBlockBytesMost);
+  if (strict) return kGpuBlockBytesLeast;
+  return std::clamp(std::bit_floor(device_memory / kGpuBlocksWanted), kGpuBlockBytesLeast, kGpuBlockBytesMost);
 }
 
 inline std::uint32_t gpu_queue_depth(std::uint64_t block_bytes, std::uint32_t frames, std::uint64_t host_bytes) {

@@ -148,5 +148,32 @@ TEST_P(ChangingBudget, ThreadsNoticeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Drivers, ChangingBudget, testing::Values("move", "remap"));
 
+TEST(SizeOfBlocks, IsASixtyFourthOfASmallBudget) {
+  EXPECT_EQ(Options::usual_block_bytes(0), 64 * kKiB);
+  EXPECT_EQ(Options::usual_block_bytes(33 * kMiB), 512 * kKiB);
+  EXPECT_EQ(Options::usual_block_bytes(128 * kMiB - 1), kMiB);
+  EXPECT_EQ(Options::usual_block_bytes(128 * kMiB), 2 * kMiB);
+  EXPECT_EQ(Options::usual_block_bytes(kGiB), 2 * kMiB);
+}
+
+TEST(SizeOfBlocks, LetsABudgetBeAsSmallAsTwoMebibytes) {
+  Options options;
+  options.memory = 2 * kMiB;
+  options.flash_bytes = 256 * kMiB;
+  std::shared_ptr<Runtime> runtime;
+  try {
+    runtime = Runtime::open(options);
+  } catch (const Error& error) {
+    ASSERT_NE(error.status(), Status::kInvalid) << error.what();
+    GTEST_SKIP() << error.what();
+  }
+  constexpr std::uint64_t kBytes = 16 * kMiB;
+  auto* const words = static_cast<std::uint64_t*>(runtime->allocate(kBytes));
+  for (std::uint64_t i = 0; i < kBytes / sizeof *words; i += 512) words[i] = i;
+  for (std::uint64_t i = 0; i < kBytes / sizeof *words; i += 512) ASSERT_EQ(words[i], i);
+  EXPECT_LE(runtime->stats().resident_bytes, options.memory);
+  runtime->deallocate(words);
+}
+
 }  // namespace
 }  // namespace ebb
