@@ -107,7 +107,7 @@ CLI::App* add_run(CLI::App& app, RunArguments& run) {
   command->add_option("--guide", run.guide, "Plan the first steps by this trace of them; it is made if it is not there")
       ->type_name("FILE[.gz|.zst]")
       ->envname("EBB_GUIDE");
-  command->add_option("--block", run.block, "Unit of residency, a power of two [a 64th of memory, 64KiB to 2MiB]")
+  command->add_option("--block", run.block, "Unit of residency, a power of two [a 64th of memory, at most 2MiB]")
       ->type_name("SIZE")
       ->envname("EBB_BLOCK");
   command->add_option("--managed-min", run.managed_min, "Smaller tensors stay in ordinary memory [64KiB]")
@@ -188,7 +188,8 @@ CLI::App* add_sim(CLI::App& app, SimArguments& sim) {
   add_machine_options(*command, sim.machine);
   command->add_option("--policy", sim.policy, "all, or names: on_demand, deepum, g10, foresight, ... [all]")
       ->type_name("NAME,...");
-  command->add_option("--block", sim.block, "Unit of residency, a power of two [a 64th of memory, 64KiB to 2MiB]")->type_name("SIZE");
+  command->add_option("--block", sim.block, "Unit of residency, a power of two [a 64th of memory, at most 2MiB]")
+      ->type_name("SIZE");
   command->add_option("--timing", sim.timing, "strict, or artifact: as in the simulator published with G10 [strict]")
       ->type_name("strict|artifact");
   command->add_option("--vary", sim.vary, "Vary kernel times by up to this part, after the first iteration [0]")

@@ -272,8 +272,7 @@ RunAccount make_account(const RunArguments& arguments, const Variables& variable
   account.disk_read_bps = read_bps_of(account.disk);
   account.ranks = read_ranks(stats_path);
   const std::uint64_t share = account.stats.budget_bytes / std::max<std::size_t>(account.ranks.size(), 1);
-  account.block_bytes =
-      arguments.block.empty() ? Options::usual_block_bytes(share) : parse_size(arguments.block);
+  account.block_bytes = arguments.block.empty() ? Options::usual_block_bytes(share) : parse_size(arguments.block);
   account.processes = read_others(stats_path);
   account.job = job;
   std::size_t processes = 0;
