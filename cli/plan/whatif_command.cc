@@ -43,6 +43,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint32_t kStepsDefault = FollowRequest{}.steps;
 constexpr std::uint32_t kStepsMax = 1000;
 constexpr std::uint64_t kFitsFactor = 2;
+// As small as a budget of `ebb run` may be.
+constexpr std::uint64_t kLeast = (TraceSimulator::kDeviceBlocksMin + 1) * Options::usual_block_bytes(0) + kMiB;
 constexpr std::array<std::uint64_t, 4> kParts{2, 3, 4, 8};
 
 struct Request {
@@ -67,8 +69,7 @@ std::vector<std::uint64_t> budgets_of(const WhatIfArguments& arguments) {
   std::vector<std::uint64_t> budgets;
   const auto add = [&budgets](const char* option, const std::string& text) {
     const std::uint64_t bytes = parsed(option, text, [](const std::string& size) { return parse_size(size); });
-    const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * Options::usual_block_bytes(0);
-    if (bytes < least) refuse(fmt::format("{}: {} is too little; at least {}", option, text, format_size(least)));
+    if (bytes < kLeast) refuse(fmt::format("{}: {} is too little; at least {}", option, text, format_size(kLeast)));
     budgets.push_back(bytes);
   };
   if (!arguments.memory.empty()) {
@@ -170,8 +171,7 @@ WhatIfRow simulate_rank(const Trace& trace, const Machine& machine, std::uint32_
   const std::uint64_t bytes = row.memory_bytes;
   row.memory_bytes /= ranks;
   // Where everything fits, blocks that are partly used need room too.
-  const std::uint64_t least = TraceSimulator::kDeviceBlocksMin * Options::usual_block_bytes(0);
-  if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, least);
+  if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, kLeast);
   row = simulate(trace, machine, row);
   row.memory_bytes = bytes;
   return row;
