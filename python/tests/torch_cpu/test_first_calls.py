@@ -56,7 +56,7 @@ def test_all_that_pytorch_calls_are_among_them():
     called = {name.lower() for name in re.findall(r" vm[sd]([A-Z][A-Za-z0-9]*)$", symbols, re.MULTILINE)}
     if not called:
         pytest.skip("this PyTorch has no MKL in it")
-    assert {NAMES.get(name, name) for name in called} == set(first_calls.FUNCTIONS)
+    assert {NAMES.get(name, name) for name in called} <= set(first_calls.FUNCTIONS)
 
 
 def test_enable_has_them_made_first(flash):
