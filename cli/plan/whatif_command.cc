@@ -43,8 +43,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint32_t kStepsDefault = FollowRequest{}.steps;
 constexpr std::uint32_t kStepsMax = 1000;
 constexpr std::uint64_t kFitsFactor = 2;
-// As small as a budget of `ebb run` may be.
-constexpr std::uint64_t kLeast = (TraceSimulator::kDeviceBlocksMin + 1) * Options::usual_block_bytes(0) + kMiB;
 constexpr std::array<std::uint64_t, 4> kParts{2, 3, 4, 8};
 
 struct Request {
@@ -69,7 +67,8 @@ std::vector<std::uint64_t> budgets_of(const WhatIfArguments& arguments) {
   std::vector<std::uint64_t> budgets;
   const auto add = [&budgets](const char* option, const std::string& text) {
     const std::uint64_t bytes = parsed(option, text, [](const std::string& size) { return parse_size(size); });
-    if (bytes < kLeast) refuse(fmt::format("{}: {} is too little; at least {}", option, text, format_size(kLeast)));
+    const std::uint64_t least = TraceSimulator::kBudgetBytesMin;
+    if (bytes < least) refuse(fmt::format("{}: {} is too little; at least {}", option, text, format_size(least)));
     budgets.push_back(bytes);
   };
   if (!arguments.memory.empty()) {
@@ -119,12 +118,8 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
   const bool read_given = !arguments.machine.flash_read.empty();
   const bool write_given = !arguments.machine.flash_write.empty();
   auto speeds = known_flash(request.flash);
-  const auto count_checksums = [&] {
-    request.machine.transfer_cpu_ns =
-        static_cast<std::uint64_t>(static_cast<double>(TraceSimulator::Options{}.block_bytes) / speeds->checksum * 1e9);
-  };
   if (read_given && write_given) {
-    if (speeds) count_checksums();
+    if (speeds) request.machine.checksum_bps = speeds->checksum;
     return "as given";
   }
   if (!speeds) {
@@ -133,7 +128,7 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
     });
     show_progress(STDERR_FILENO, "");
   }
-  count_checksums();
+  request.machine.checksum_bps = speeds->checksum;
   Machine& machine = request.machine;
   if (!read_given) {
     machine.flash_read_bps = speeds->disk.read;
@@ -171,7 +166,7 @@ WhatIfRow simulate_rank(const Trace& trace, const Machine& machine, std::uint32_
   const std::uint64_t bytes = row.memory_bytes;
   row.memory_bytes /= ranks;
   // Where everything fits, blocks that are partly used need room too.
-  if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, kLeast);
+  if (row.label == "all") row.memory_bytes = std::max(kFitsFactor * row.memory_bytes, TraceSimulator::kBudgetBytesMin);
   row = simulate(trace, machine, row);
   row.memory_bytes = bytes;
   return row;

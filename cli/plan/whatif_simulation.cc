@@ -23,9 +23,7 @@ WhatIfRow simulate(const Trace& trace, const Machine& machine, WhatIfRow row) {
   options.machine = machine;
   options.machine.device_bytes = row.memory_bytes;
   options.iterations = kIterations;
-  const std::uint64_t block_bytes = Options::usual_block_bytes(row.memory_bytes);
-  options.machine.transfer_cpu_ns /= options.block_bytes / block_bytes;  // measured for blocks of the usual size
-  options.block_bytes = block_bytes;
+  options.block_bytes = Options::usual_block_bytes(row.memory_bytes);
   if (row.memory_bytes / options.block_bytes < TraceSimulator::kDeviceBlocksMin) {
     row.problem = fmt::format("less than `ebb run` can work in: {}",
                               format_size(TraceSimulator::kDeviceBlocksMin * options.block_bytes));

@@ -23,6 +23,7 @@
 #include "core/mapped_files.h"
 #include "core/state.h"
 #include "ebb/stats.h"
+#include "ebb/units.h"
 #include "port/flash_queue.h"
 
 namespace ebb {
@@ -33,6 +34,10 @@ class Core {
   using Range = CoreRange;
 
   static constexpr std::uint32_t kFramesMin = FramePool::kFramesMin;
+  // The smallest budget: these frames, and beside them a block and tables.
+  static constexpr std::uint64_t budget_bytes_min(std::uint64_t block_bytes) {
+    return (kFramesMin + 1) * block_bytes + kMiB;
+  }
 
   Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> policy);
 

@@ -40,8 +40,8 @@ struct Machine {
   // for, until it goes on.
   std::uint64_t launch_host_ns = 0;
   std::uint64_t sync_host_ns = 0;
-  // What a transfer takes from the kernel that runs meanwhile, where one processor does both.
-  std::uint64_t transfer_cpu_ns = 0;
+  // How fast a processor that does both hashes what is transferred, in time of the kernel that runs meanwhile; 0: none.
+  double checksum_bps = 0;
 
   bool has_host() const { return host_bytes > 0 && device_link_bps > 0; }
   bool has_flash() const { return flash_read_bps > 0 && flash_write_bps > 0 && device_link_bps > 0; }

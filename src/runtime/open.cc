@@ -51,7 +51,7 @@ void check(Options& options) {
   if (options.verify != "digest" && options.verify != "content") {
     refuse("verification '" + options.verify + "' is unknown; choose digest or content");
   }
-  const std::uint64_t least = (Core::kFramesMin + 1) * options.block_bytes + kMiB + buffer_bytes(options);
+  const std::uint64_t least = Core::budget_bytes_min(options.block_bytes) + buffer_bytes(options);
   if (options.memory < least) {
     refuse("a memory budget of " + format_size(options.memory) + " is too small: with blocks of " +
            format_size(options.block_bytes) + " at least " + format_size(least) + " are needed");

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "core/core.h"
+#include "ebb/options.h"
 #include "plan/machine.h"
 #include "plan/trace.h"
 #include "port/still_memory.h"
@@ -38,6 +39,8 @@ namespace ebb {
 class TraceSimulator {
  public:
   static constexpr std::uint32_t kDeviceBlocksMin = Core::kFramesMin;
+  // As little memory as a program can be given.
+  static constexpr std::uint64_t kBudgetBytesMin = Core::budget_bytes_min(ebb::Options::usual_block_bytes(0));
   enum class Timing : std::uint8_t { kStrict, kArtifact };
   struct Options {
     Machine machine;
@@ -113,6 +116,7 @@ class TraceSimulator {
   void write_all(const Trace::Launch& launch);
   Missed count_missing() const;
   std::uint64_t surcharge_ns(const Missed& missed) const;
+  std::uint64_t checksum_ns() const;  // of a block
   std::uint64_t duration_ns(Trace::LaunchIndex index) const;
   bool forgets_frees() const { return options_.timing == Timing::kArtifact && !core_.policy().listens(); }
   void note_late();
