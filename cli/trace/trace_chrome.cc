@@ -103,7 +103,7 @@ std::string chrome_events(const Trace& trace) {
   std::size_t iteration = 0;
   for (std::size_t i = 0; i <= trace.launches.size(); ++i) {
     if (living.come_to(i)) {
-      events.add(chrome_counter("alive, bytes", microseconds(at), living.by_kind()));
+      events.add(chrome_counter("alive, bytes of", microseconds(at), living.by_kind()));
     }
     while (iteration < trace.steps.size() && trace.steps[iteration] == i) {
       ++iteration;

@@ -13,6 +13,7 @@ import textwrap
 import pytest
 from ebb_program import EBB, needs_ebb
 from fake_program import fake_page
+from perfetto import ask_perfetto, needs_perfetto
 from test_run_cli import calibrate, real_extension
 
 pytestmark = needs_ebb
@@ -163,8 +164,30 @@ def test_trace_events(trained):
     for row in (steps, *([event for event in waits if event["tid"] == tid] for tid in {e["tid"] for e in waits})):
         for before, after in zip(row, row[1:]):
             assert after["ts"] >= before["ts"] + before["dur"] - 1, "microseconds"
-    memory = [event for event in events if event["ph"] == "C" and event["name"].startswith("memory")]
-    assert [event["args"]["resident"] for event in memory] == data["timeline"]["resident"]
+    memory = [event for event in events if event["ph"] == "C" and event["name"] == "memory"]
+    assert [event["args"]["bytes"] for event in memory] == data["timeline"]["resident"]
+
+
+@needs_perfetto
+def test_perfetto_reads_the_events(trained):
+    """Its own trace processor has every slice and counter of the file, under names that read well, and no complaint."""
+    folder, summary, data = trained
+    events = json.loads((folder / "events.json").read_text())["traceEvents"]
+    rows, slices, counters = ask_perfetto(
+        folder / "events.json",
+        "select distinct thread.name from thread_track join thread using (utid) order by 1",
+        "select category, count(*) as count, sum(dur) as dur from slice group by 1 order by 1",
+        "select name, count(*) as count, max(value) as most from counter join counter_track as track "
+        "on track.id = track_id group by 1 order by 1")
+    assert rows == [{"name": "steps"}, {"name": "waits"}]
+    for row, category in zip(slices, ("step", "wait")):
+        own = [event["dur"] for event in events if event.get("cat") == category]
+        assert (row["category"], row["count"]) == (category, len(own))
+        assert row["dur"] / 1e3 == pytest.approx(sum(own), abs=len(own)), "microseconds"
+    assert [row["name"] for row in counters] == ["flash bytes", "memory bytes", "read bytes/s", "waited %",
+                                                 "written bytes/s"]
+    assert counters[1]["count"] == len(data["timeline"]["at"])
+    assert counters[1]["most"] == max(data["timeline"]["resident"]) <= summary["budget_bytes"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser here")

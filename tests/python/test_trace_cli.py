@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from ebb_program import EBB, ROOT, needs_ebb
+from perfetto import ask_perfetto, needs_perfetto
 
 SAMPLE = ROOT / "src/trace/test/data/mlp_adam.et.json.gz"
 TIMEOUT_S = 60
@@ -114,6 +115,29 @@ def test_chrome_events_agree_with_the_summary(tmp_path):
     assert max(sum(each["args"].values()) for each in counters) == summary["peak_bytes"]
     for before, after in zip(slices["launches"], slices["launches"][1:]):
         assert after["ts"] == pytest.approx(before["ts"] + before["dur"])
+
+
+@needs_perfetto
+def test_perfetto_reads_a_trace(tmp_path):
+    """The sample as Perfetto's own trace processor sees it: launches and iterations, and what is alive by kind."""
+    summary = json.loads(trace(SAMPLE, "--json").stdout)
+    slices, counters = chrome(SAMPLE, tmp_path)
+    names, launches, alive = ask_perfetto(
+        tmp_path / "events.json",
+        "select thread.name, count(*) as count from slice join thread_track as track on track.id = track_id "
+        "join thread using (utid) group by 1 order by 1",
+        "select slice.name, dur from slice join thread_track as track on track.id = track_id join thread using (utid) "
+        "where thread.name = 'launches' order by ts",
+        "select track.name, max(value) as most from counter join counter_track as track on track.id = track_id "
+        "group by 1")
+    assert names == [{"name": "iterations", "count": summary["iterations"]},
+                     {"name": "launches", "count": summary["launches"]}]
+    assert [row["name"] for row in launches] == [each["name"] for each in slices["launches"]]
+    most = {}
+    for each in counters:
+        for kind, count in each["args"].items():
+            most["alive, bytes of " + kind] = max(count, most.get("alive, bytes of " + kind, 0))
+    assert {row["name"]: row["most"] for row in alive} == most
 
 
 def test_pytorch_execution_trace(tmp_path):

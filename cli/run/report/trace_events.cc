@@ -56,17 +56,17 @@ void add_counters(const RunTimeline& timeline, Json& events) {
   for (std::uint64_t i = 0; i < timeline.samples; ++i) {
     const TimelineSample& now = timeline.sample[i];
     const double ts = microseconds(now.at_ns);
-    events.push_back(chrome_counter("memory, bytes", ts, {{"resident", now.resident}}));
-    events.push_back(chrome_counter("flash, bytes", ts, {{"used", now.flash}}));
+    events.push_back(chrome_counter("memory", ts, {{"bytes", now.resident}}));
+    events.push_back(chrome_counter("flash", ts, {{"bytes", now.flash}}));
     if (i == 0) continue;
     const TimelineSample& before = timeline.sample[i - 1];
     const double seconds = static_cast<double>(std::max<std::uint64_t>(now.at_ns - before.at_ns, 1)) / 1e9;
     const auto rate = [seconds](std::uint64_t from, std::uint64_t to) {
       return static_cast<double>(to - from) / seconds;
     };
-    events.push_back(chrome_counter("read, bytes/s", ts, {{"read", rate(before.fetched, now.fetched)}}));
-    events.push_back(chrome_counter("written, bytes/s", ts, {{"written", rate(before.evicted, now.evicted)}}));
-    events.push_back(chrome_counter("waited, %", ts, {{"waited", rate(before.stall_ns, now.stall_ns) / 1e7}}));
+    events.push_back(chrome_counter("read", ts, {{"bytes/s", rate(before.fetched, now.fetched)}}));
+    events.push_back(chrome_counter("written", ts, {{"bytes/s", rate(before.evicted, now.evicted)}}));
+    events.push_back(chrome_counter("waited", ts, {{"%", rate(before.stall_ns, now.stall_ns) / 1e7}}));
   }
 }
 
