@@ -72,7 +72,7 @@ soak: build-product ## train, generate, fork, save and load for an hour while bu
 	@$(PYTHON) bench/tables.py
 
 # A wheel is for the Python that makes it: RELEASE_PYTHON=python3.12 for another. Tools come from pip's index.
-wheel: ## a wheel of ebb and ebbtide.array with all libraries in it, into dist/
+wheel: ## a wheel for machines without a compiler, with adapters for five versions of torch, into dist/
 	@$(RELEASE_PYTHON) tools/release wheel
 
 release: ## all that is given away, each checked: source distribution, wheel, Debian packages; into dist/

@@ -1,5 +1,7 @@
 """Prints what the build of the PyTorch adapter has to know, one value a line; exits with 3 where there is no torch.
 
+    ask_torch.py [FOLDER]      of the torch of this Python, or of one that is unpacked in FOLDER and cannot be imported
+
 A file that exists as long as the answer holds, the suffix of extension modules, whether torch uses the C++11 ABI (1 or
 0), the directory of torch's libraries, and the include directories.
 """
@@ -8,14 +10,19 @@ import pathlib
 import sys
 import sysconfig
 
-try:
-    import torch
-except ModuleNotFoundError as missing:
-    if missing.name != "torch":
-        raise
-    sys.exit(3)
+if len(sys.argv) > 1:
+    home = pathlib.Path(sys.argv[1]) / "torch"
+    has_cxx11_abi = True  # as all on PyPI from 2.7 on
+else:
+    try:
+        import torch
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        sys.exit(3)
+    home = pathlib.Path(torch.__file__).parent
+    has_cxx11_abi = torch.compiled_with_cxx11_abi()
 
-home = pathlib.Path(torch.__file__).parent
 includes = [home / "include", home / "include" / "torch" / "csrc" / "api" / "include"]
 # torch brings the pybind11 that it was built with, and only that one is sure to fit.
 if not (home / "include" / "pybind11").is_dir():
@@ -29,7 +36,7 @@ if not (includes[-1] / "Python.h").is_file():
 
 print(home / "version.py")
 print(sysconfig.get_config_var("EXT_SUFFIX"))
-print(int(torch.compiled_with_cxx11_abi()))
+print(int(has_cxx11_abi))
 print(home / "lib")
 for include in includes:
     print(include)

@@ -1,6 +1,9 @@
-"""What tools/release makes: a wheel that needs nothing of the system but what any Linux has, and Debian packages."""
+"""What tools/release makes: a wheel that needs nothing of the system but PyTorch and what any Linux has, and Debian
+packages."""
 
 import email
+import importlib.util
+import pathlib
 import re
 import shutil
 import subprocess
@@ -10,19 +13,30 @@ import zipfile
 import pytest
 from clean_machine import ROOT
 
+TORCH = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
+MANAGED = """
+import ebbtide, torch
+weights = [torch.ones(1 << 22) for _ in range(12)]
+assert ebbtide.manages(weights[0])
+print(sum(float(each.sum()) for each in weights))
+"""
 # What a wheel may take from the system (PEP 600).
 OF_ANY_LINUX = re.compile(r"(linux-vdso|ld-linux-x86-64|lib(c|m|z|dl|rt|pthread|gcc_s|stdc\+\+))\.so\.\d+")
 
 
 @pytest.fixture
 def released(machine):
-    def make(kind):
+    def make(kind, *options):
         target = machine.path / "dist"
-        said = machine.run(sys.executable, ROOT / "tools/release", "--to", target, kind)
+        said = machine.run(sys.executable, ROOT / "tools/release", "--to", target, kind, *options)
         made = sorted(target.iterdir())
         assert re.findall(r"^[0-9a-f]{64}  (\S+)  [\d.]+ MiB$", said, re.MULTILINE) == [str(path) for path in made]
         return made
     return make
+
+
+def torch_version():
+    return re.search(r"^__version__ = '(.+)'", (TORCH / "torch/version.py").read_text(), re.MULTILINE).group(1)
 
 
 def is_elf(path):
@@ -32,10 +46,12 @@ def is_elf(path):
 
 @pytest.mark.slow
 def test_a_wheel_brings_its_libraries(machine, flash, released):
-    (wheel,) = released("wheel")
+    (wheel,) = released("wheel", "--torch", TORCH)
     assert re.fullmatch(rf"ebbtide-[\d.]+-cp3\d+-cp3\d+-manylinux\w+_x86_64\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
-    assert not [name for name in names if "/_C." in name or name.endswith("_built_for.py")], "no adapter"
+    minor = ".".join(torch_version().split(".")[:2])
+    adapters = [name for name in names if "/_C." in name or name.endswith("_built_for.py")]
+    assert len(adapters) == 1 and adapters[0].startswith(f"ebbtide/adapters/{minor}/_C.")
     python = machine.python("environment")
     machine.run(python, "-m", "pip", "install", "--no-index", wheel)
     place = python.parents[1]
@@ -54,8 +70,12 @@ def test_a_wheel_brings_its_libraries(machine, flash, released):
     program = "import ebbtide.array as xp; print(float(xp.sum(xp.full((1 << 22,), 2.0))))"
     assert machine.run(python, "-c", program).strip() == str(2.0 * (1 << 22))
     machine.give_torch(python)
-    said = machine.run(ebb, "run", "--flash", flash, "--", python, "-c", "import torch", fails=True)
-    assert "was installed where it found no PyTorch" in said
+    managed = (ebb, "run", "--quiet", "--memory", "64MiB", "--flash", flash, "--", python, "-c", MANAGED)
+    assert machine.run(*managed).strip() == str(12.0 * (1 << 22))
+    (adapter,) = place.glob(f"lib/**/adapters/{minor}")
+    adapter.rename(adapter.with_name("1.13"))
+    said = machine.run(*managed, fails=True)
+    assert f"has adapters for PyTorch 1.13; here is PyTorch {torch_version()}" in said and "pip install" in said
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 // Compares the declarations in nvrtc_api.h and cublas_api.h with those of the CUDA toolkit, where there is one;
-// elsewhere this file is empty.
-#if __has_include(<cublas_v2.h>) && __has_include(<nvrtc.h>)
+// elsewhere this file is empty. PyTorch brings these headers, but not all that they include.
+#if __has_include(<cublas_v2.h>) && __has_include(<nvrtc.h>) && __has_include(<crt/host_defines.h>)
 #include <cublas_v2.h>
 #include <nvrtc.h>
 
