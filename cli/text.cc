@@ -18,6 +18,10 @@ std::string format_seconds(double seconds) {
   return fmt::format("{:.{}f} {}", value, decimals, short_time ? "ms" : "s");
 }
 
+double seconds_of(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+std::string format_nanoseconds(std::uint64_t ns) { return format_seconds(seconds_of(ns)); }
+
 bool wants_colour(int fd) {
   const char* refused = std::getenv("NO_COLOR");
   const bool allowed = refused == nullptr || *refused == '\0';

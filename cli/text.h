@@ -11,6 +11,9 @@ namespace ebb::cli {
 
 // "1.23 ms", "45.6 s", "7890 s": three significant digits, and never an exponent.
 std::string format_seconds(double seconds);
+std::string format_nanoseconds(std::uint64_t ns);
+
+double seconds_of(std::uint64_t ns);
 
 // Whether to colour what goes to `fd`: a terminal, and the user did not set NO_COLOR.
 bool wants_colour(int fd);

@@ -52,6 +52,7 @@ function(ebb_adapter_extension target folder)
   ebb_torch_extension(${target} _C ${folder} ${ebb_adapter_sources})
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/python)
   target_link_libraries(${target} PRIVATE ebb)
+  ebb_unite(${target})
 endfunction()
 
 # Each in a folder named after the minor version that it fits; ebbtide/torch/extension.py chooses.

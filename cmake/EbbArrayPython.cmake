@@ -27,5 +27,6 @@ add_library(ebb_array_python MODULE ${ebb_array_python_sources})
 target_include_directories(ebb_array_python PRIVATE ${CMAKE_SOURCE_DIR}/python)
 target_include_directories(ebb_array_python SYSTEM PRIVATE ${ebb_pybind_include} ${ebb_python_include})
 target_link_libraries(ebb_array_python PRIVATE ebb_array ebb ebb_flags)
+ebb_unite(ebb_array_python)
 set_target_properties(ebb_array_python PROPERTIES PREFIX "" OUTPUT_NAME _array SUFFIX "${ebb_python_suffix}"
                       LIBRARY_OUTPUT_DIRECTORY ${EBB_PACKAGE_DIR})

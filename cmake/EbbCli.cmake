@@ -23,6 +23,7 @@ if(ebb_cli_sources)
                                              EBB_CALLS_BUILT="${calls_built}"
                                      PUBLIC EBB_VERSION="${PROJECT_VERSION}")
   add_dependencies(ebb_cli ebb_calls)
+  ebb_unite(ebb_cli)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cc)
   add_executable(ebb_program ${CMAKE_SOURCE_DIR}/cli/main.cc)

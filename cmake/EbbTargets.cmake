@@ -1,4 +1,19 @@
-# ebb_library(): the target of one folder of src/.
+# ebb_library(): the target of one folder of src/. ebb_unite(): a target whose folders are each compiled as one.
+
+# What is declared without linkage in a folder has a name of its own there. Sources with options of their own are alone.
+function(ebb_unite target)
+  if(NOT EBB_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+    string(MAKE_C_IDENTIFIER ${folder} group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
 
 # ebb_library(NAME [FOLDER dir] [DEPENDS names…] [INTERNALLY names…] [LIBRARIES targets…])
 #   DEPENDS     other folders that this one's headers include
@@ -21,6 +36,7 @@ function(ebb_library name)
                                     PRIVATE ebb_flags ${ARG_INTERNALLY})
     set(scope PUBLIC)
     set_property(GLOBAL APPEND PROPERTY EBB_STATIC_TARGETS ${target})
+    ebb_unite(${target})
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE ${ARG_DEPENDS} ${ARG_INTERNALLY} ${ARG_LIBRARIES})

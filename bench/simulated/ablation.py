@@ -89,7 +89,7 @@ def run(command, tree, what, **options):
 def build(tree, jobs):
     if not (tree / BUILD / "build.ninja").is_file():
         run(["cmake", "-G", "Ninja", "-S", ".", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Release", "-DEBB_TESTS=OFF",
-             "-DEBB_MIRROR=OFF", "-DEBB_PYTHON="], tree, "configure")
+             "-DEBB_UNITY=OFF", "-DEBB_MIRROR=OFF", "-DEBB_PYTHON="], tree, "configure")
     run(["cmake", "--build", BUILD, "-j", jobs, "--target", "ebb_program"], tree, "build")
     return tree / BUILD / "cli" / "ebb"
 

@@ -67,22 +67,15 @@ double idle_share(const Vitality& vitality) {
   return alive > 0 ? idle / alive : 0;
 }
 
-std::string seconds(std::uint64_t ns) { return format_seconds(static_cast<double>(ns) / 1e9); }
-
-std::string launch_text(const Trace& trace, std::uint32_t launch) {
-  const std::uint32_t op = trace.launches[launch].op;
-  const std::string name = op < trace.ops.size() ? fmt::format(" ({})", trace.ops[op]) : "";
-  return fmt::format("launch {}{}", launch, name);
-}
-
 std::string bound_text(const Bound& bound) {
-  if (bound.outcome == Bound::Outcome::kUnknown) return fmt::format("{}, the kernels alone", seconds(bound.total_ns()));
-  if (bound.stall_ns == 0) return fmt::format("{}: nothing has to stall", seconds(bound.total_ns()));
+  if (bound.outcome == Bound::Outcome::kUnknown)
+    return fmt::format("{}, the kernels alone", format_nanoseconds(bound.total_ns()));
+  if (bound.stall_ns == 0) return fmt::format("{}: nothing has to stall", format_nanoseconds(bound.total_ns()));
   const double share =
       bound.ideal_ns > 0 ? 100.0 * static_cast<double>(bound.stall_ns) / static_cast<double>(bound.ideal_ns) : 0;
-  return fmt::format("{}: stalls {} (+{:.1f} %); {} binds, 1 % more of it saves {}", seconds(bound.total_ns()),
-                     seconds(bound.stall_ns), share, name(bound.binding),
-                     format_seconds(bound.gain_ns[static_cast<std::size_t>(bound.binding)] / 1e9));
+  return fmt::format("{}: stalls {} (+{:.1f} %); {} binds, 1 % more of it saves {}",
+                     format_nanoseconds(bound.total_ns()), format_nanoseconds(bound.stall_ns), share,
+                     name(bound.binding), format_seconds(bound.gain_ns[static_cast<std::size_t>(bound.binding)] / 1e9));
 }
 
 const char* outcome_name(Bound::Outcome outcome) {
@@ -130,12 +123,18 @@ Json bound_json(const PlanFindings& findings, const Bound& bound) {
 
 }  // namespace
 
+std::string launch_text(const Trace& trace, std::uint32_t launch) {
+  const std::uint32_t op = trace.launches[launch].op;
+  const std::string name = op < trace.ops.size() ? fmt::format(" ({})", trace.ops[op]) : "";
+  return fmt::format("launch {}{}", launch, name);
+}
+
 std::string describe_memory(const PlanFindings& findings) {
   const Trace& trace = findings.trace;
   const Vitality& vitality = findings.vitality;
   std::string out = fmt::format("{}{}: {} launches, {} of kernels\n\n", trace.model.empty() ? "trace" : trace.model,
                                 trace.batch > 0 ? fmt::format(", batch {}", trace.batch) : "", trace.launches.size(),
-                                seconds(vitality.ideal_ns()));
+                                format_nanoseconds(vitality.ideal_ns()));
   const auto sums = sums_by_kind(findings);
   out += fmt::format("{:<22}{:>8}{:>13}\n", "tensors", "count", "bytes");
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
@@ -165,7 +164,7 @@ std::string describe_bounds(const PlanFindings& findings) {
   switch (bound.outcome) {
     case Bound::Outcome::kFits:
       return out + fmt::format("It fits: {} {} at least, {} kernels.\n", subject(findings, "takes", "take"),
-                               seconds(bound.ideal_ns), findings.trace.sequence ? "their" : "its");
+                               format_nanoseconds(bound.ideal_ns), findings.trace.sequence ? "their" : "its");
     case Bound::Outcome::kStreams:
       return out + fmt::format(
                        "It does not fit: {} touches {} at once, and device memory is {}. Such a launch has to "

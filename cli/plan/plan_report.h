@@ -1,6 +1,7 @@
 // What `ebb plan` found out, and how it is told: a table for people, one JSON object for programs. Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "bound/lower_bound.h"
@@ -19,6 +20,9 @@ struct PlanFindings {
   Bound written;              // if every absence is written, as in G10
   Bound kept;                 // if clean copies are kept below
 };
+
+// "launch 17 (conv)".
+std::string launch_text(const Trace& trace, std::uint32_t launch);
 
 // The parts of the table before and after the plot.
 std::string describe_memory(const PlanFindings& findings);

@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string seconds(std::uint64_t ns) { return format_seconds(static_cast<double>(ns) / 1e9); }
-
 std::string gigabytes(std::uint64_t bytes) {
   return bytes == 0 ? "-" : fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9);
 }
@@ -42,10 +40,6 @@ std::string what(const WhatIfFindings& findings) { return findings.program.value
 
 bool fits(const WhatIfFindings& findings) {
   return findings.ranks * findings.vitality.peak_live_bytes <= findings.available_bytes;
-}
-
-std::string launch_text(const Trace& trace, std::uint32_t launch) {
-  return fmt::format("launch {} ({})", launch, trace.ops[trace.launches[launch].op]);
 }
 
 std::string title(const WhatIfFindings& findings) {
@@ -93,13 +87,14 @@ std::string row_text(const WhatIfRow& row, std::uint64_t stock_ns, bool colour) 
   const double ratio = stock_ns > 0 ? static_cast<double>(row.step_ns) / static_cast<double>(stock_ns) : 0;
   const std::string bound = binding(row);
   const bool free = colour && bound == "compute";
-  out += fmt::format("{:>9}{:>9}{:>11}{:>11}   {}{}{}\n", seconds(row.step_ns), fmt::format("x{:.2f}", ratio),
-                     gigabytes(row.read_bytes), gigabytes(row.write_bytes), free ? "\033[32m" : "",
-                     bound == "flash"         ? "flash"
-                     : bound == "flash_read"  ? "flash reads"
-                     : bound == "flash_write" ? "flash writes"
-                                              : "compute",
-                     free ? "\033[0m" : "");
+  out +=
+      fmt::format("{:>9}{:>9}{:>11}{:>11}   {}{}{}\n", format_nanoseconds(row.step_ns), fmt::format("x{:.2f}", ratio),
+                  gigabytes(row.read_bytes), gigabytes(row.write_bytes), free ? "\033[32m" : "",
+                  bound == "flash"         ? "flash"
+                  : bound == "flash_read"  ? "flash reads"
+                  : bound == "flash_write" ? "flash writes"
+                                           : "compute",
+                  free ? "\033[0m" : "");
   return out;
 }
 
@@ -109,7 +104,7 @@ std::string to_table(const WhatIfFindings& findings, bool colour) {
   const std::uint64_t stock_ns = number(findings.program, "stock_ns");
   std::string out = title(findings) + memory_part(findings);
   out += fmt::format("\npredicted: a {} takes {} in PyTorch alone with memory enough; under `ebb run`:\n",
-                     what(findings), seconds(stock_ns));
+                     what(findings), format_nanoseconds(stock_ns));
   out += fmt::format("{}  {:<17}{:>9}{:>9}{:>11}{:>11}   {}{}\n", colour ? "\033[1m" : "", "memory", what(findings),
                      "of alone", "GB read", "GB written", "bound by", colour ? "\033[0m" : "");
   for (const WhatIfRow& row : findings.rows) out += row_text(row, stock_ns, colour);

@@ -9,7 +9,7 @@
 namespace ebb::cli {
 namespace {
 
-constexpr const char* kScript = R"(# Completion of ebb for bash; made by: ebb completion bash
+constexpr const char* kBashScript = R"(# Completion of ebb for bash; made by: ebb completion bash
 _ebb_words() {{ mapfile -t COMPREPLY < <(compgen -W "$1" -- "$word"); }}
 
 _ebb_files() {{
@@ -99,7 +99,7 @@ std::string bash_completion(const Interface& interface) {
     cases += fmt::format("    {})\n      {}\n      return\n      ;;\n", fmt::join(places, " | "), offer);
   }
   for (const std::string& name : names_of(interface.program)) commands.push_back(name);
-  return fmt::format(kScript, fmt::arg("commands", fmt::join(commands, " ")),
+  return fmt::format(kBashScript, fmt::arg("commands", fmt::join(commands, " ")),
                      fmt::arg("programs", fmt::join(programs, " | ")), fmt::arg("values", cases),
                      fmt::arg("options", options), fmt::arg("arguments", arguments));
 }

@@ -32,7 +32,7 @@ end
 complete -c ebb -f
 )";
 
-std::string quoted(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') result += '\\';
@@ -52,12 +52,12 @@ std::string line(const std::string& condition, const OptionDescription& option) 
   std::string text = fmt::format("complete -c ebb -n '{}'", condition);
   if (option.argument) {
     if (option.values.files) return text + " -F\n";
-    return fmt::format("{} -a '{}' -d {}\n", text, fmt::join(option.values.words, " "), quoted(option.help));
+    return fmt::format("{} -a '{}' -d {}\n", text, fmt::join(option.values.words, " "), fish_quoted(option.help));
   }
   for (const std::string& name : option.names) {
     text += name.rfind("--", 0) == 0 ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
-  return fmt::format("{}{} -d {}\n", text, offered(option.values), quoted(option.help));
+  return fmt::format("{}{} -d {}\n", text, offered(option.values), fish_quoted(option.help));
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::string fish_completion(const Interface& interface) {
   std::vector<std::string> programs;
   for (const OptionDescription& option : interface.program.options) script += line("__ebb_first", option);
   for (const CommandDescription& command : interface.commands) {
-    script += fmt::format("complete -c ebb -n __ebb_first -a {} -d {}\n", command.name, quoted(command.help));
+    script += fmt::format("complete -c ebb -n __ebb_first -a {} -d {}\n", command.name, fish_quoted(command.help));
     for (const OptionDescription& option : command.options) script += line("__ebb_in " + command.name, option);
     if (command.takes_program) programs.push_back(command.name);
   }

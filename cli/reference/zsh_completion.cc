@@ -7,7 +7,7 @@
 namespace ebb::cli {
 namespace {
 
-constexpr const char* kScript = R"(#compdef ebb
+constexpr const char* kZshScript = R"(#compdef ebb
 # Completion of ebb for zsh; made by: ebb completion zsh
 _ebb() {{
   local mark
@@ -42,7 +42,7 @@ fi
 )";
 
 // Within single quotes; what _arguments and _describe read as a mark has a backslash.
-std::string quoted(const std::string& text) {
+std::string zsh_quoted(const std::string& text) {
   std::string result;
   for (const char c : text) {
     if (c == '\'') {
@@ -65,12 +65,12 @@ std::string action(const Values& values) {
 std::string specification(const OptionDescription& option) {
   const std::string name = option.names.back();
   if (option.argument) return fmt::format("':{}:{}'", name, action(option.values));
-  const std::string help = "[" + quoted(option.help) + "]";
+  const std::string help = "[" + zsh_quoted(option.help) + "]";
   if (option.names.size() > 1) {
     return fmt::format("'({})'{{{}}}'{}'", fmt::join(option.names, " "), fmt::join(option.names, ","), help);
   }
   if (option.values.name.empty()) return fmt::format("'{}{}'", name, help);
-  return fmt::format("'{}={}:{}:{}'", name, help, quoted(option.values.name), action(option.values));
+  return fmt::format("'{}={}:{}:{}'", name, help, zsh_quoted(option.values.name), action(option.values));
 }
 
 std::string specifications(const CommandDescription& command, const char* separator) {
@@ -86,12 +86,12 @@ std::string zsh_completion(const Interface& interface) {
   std::string cases;
   std::vector<std::string> programs;
   for (const CommandDescription& command : interface.commands) {
-    commands += fmt::format("    '{}:{}'\n", command.name, quoted(command.help));
+    commands += fmt::format("    '{}:{}'\n", command.name, zsh_quoted(command.help));
     cases +=
         fmt::format("    {})\n      _arguments {}\n      ;;\n", command.name, specifications(command, " \\\n        "));
     if (command.takes_program) programs.push_back(command.name);
   }
-  return fmt::format(kScript, fmt::arg("commands", commands), fmt::arg("cases", cases),
+  return fmt::format(kZshScript, fmt::arg("commands", commands), fmt::arg("cases", cases),
                      fmt::arg("options", specifications(interface.program, " ")),
                      fmt::arg("programs", fmt::join(programs, " | ")));
 }

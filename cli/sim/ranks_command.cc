@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::uint32_t kRanksMax = 1u << 20;
 constexpr double kLatencyMaxUs = 1e6;
-constexpr auto kSilence = std::chrono::seconds(1);
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
@@ -101,7 +100,7 @@ int simulate_ranks(const SimArguments& arguments, const Trace& trace, const std:
       findings.rows[i] = run(with_all_reduces(trace, ring), ring.ranks, sharing, policy, options);
     });
   }
-  ProgressLine progress(kSilence);
+  ProgressLine progress(std::chrono::seconds(1));
   run_in_parallel(
       pieces, [&](std::size_t done) { progress.show(fmt::format("{} of {} numbers of ranks", done, pieces.size())); });
   progress.clear();

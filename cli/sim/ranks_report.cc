@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string seconds(std::uint64_t ns) { return ns == 0 ? "-" : format_seconds(static_cast<double>(ns) / 1e9); }
+std::string seconds_or_none(std::uint64_t ns) { return ns == 0 ? "-" : format_nanoseconds(ns); }
 
 // What is busy longest.
 const char* binds(const RanksRow& row) {
@@ -55,9 +55,9 @@ std::string conclusion(const RanksFindings& findings) {
 
 std::string to_table(const RanksFindings& findings, bool colour) {
   const Trace& trace = findings.trace;
-  std::string out =
-      fmt::format("{}: {} launches, {} of kernels, {} of gradients\n", trace.model.empty() ? "trace" : trace.model,
-                  trace.launches.size(), seconds(findings.alone.compute_ns), format_size(findings.gradient_bytes));
+  std::string out = fmt::format("{}: {} launches, {} of kernels, {} of gradients\n",
+                                trace.model.empty() ? "trace" : trace.model, trace.launches.size(),
+                                seconds_or_none(findings.alone.compute_ns), format_size(findings.gradient_bytes));
   out += fmt::format("each rank: {}; {}\n", describe(findings.machine), findings.policy);
   out += fmt::format("up to {} rank{} on a drive, in equal parts; a ring of {:.4g} GB/s and {:.4g} us, buckets of {}\n",
                      findings.per_drive, findings.per_drive == 1 ? "" : "s", findings.ring.bps / 1e9,
@@ -70,9 +70,9 @@ std::string to_table(const RanksFindings& findings, bool colour) {
   out += colour ? "\033[0m\n" : "\n";
   for (const RanksRow& row : findings.rows) {
     out += fmt::format("{:>6}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}  {}\n", row.ranks, row.sharing,
-                       seconds(row.step_ns), fmt::format("{:.1f} %", 100 * of_alone(findings, row)),
-                       seconds(row.compute_ns), seconds(row.drive_ns), seconds(row.network_ns), seconds(row.waited_ns),
-                       binds(row));
+                       seconds_or_none(row.step_ns), fmt::format("{:.1f} %", 100 * of_alone(findings, row)),
+                       seconds_or_none(row.compute_ns), seconds_or_none(row.drive_ns), seconds_or_none(row.network_ns),
+                       seconds_or_none(row.waited_ns), binds(row));
   }
   return out + "\n" + conclusion(findings);
 }

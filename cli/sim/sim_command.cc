@@ -32,7 +32,6 @@ constexpr std::uint64_t kBlockMin = 64 * kKiB;
 constexpr std::uint64_t kBlockMax = kGiB;
 constexpr std::uint32_t kIterations = 5;
 constexpr std::uint32_t kIterationsMax = 1000;
-constexpr auto kSilence = std::chrono::seconds(1);
 
 std::string known_names() {
   std::string names;
@@ -153,7 +152,7 @@ void run_all(const std::vector<std::string>& names, const std::vector<double>& f
       findings.results[i] = {names[i], simulator.run()};
     });
   }
-  ProgressLine progress(kSilence);
+  ProgressLine progress(std::chrono::seconds(1));
   run_in_parallel(pieces, [&](std::size_t done) {
     progress.show(fmt::format("{} of {} policies and bounds", done, pieces.size()));
   });

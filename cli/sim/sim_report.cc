@@ -25,8 +25,6 @@ constexpr std::array<const char*, TraceSimulator::kCauses> kCauseKeys{"fault_ns"
 constexpr std::array<const char*, kLanes> kLaneKeys{"host_out", "flash_out", "host_in", "flash_in"};
 constexpr std::array<Lane, kLanes> kLaneOrder{Lane::kHostOut, Lane::kHostIn, Lane::kFlashOut, Lane::kFlashIn};
 
-std::string seconds(std::uint64_t ns) { return format_seconds(static_cast<double>(ns) / 1e9); }
-
 double ratio(std::uint64_t part, std::uint64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1;
 }
@@ -53,17 +51,17 @@ std::string title(const SimFindings& findings) {
   const Trace& trace = findings.trace;
   return fmt::format("{}{}: {} launches, {} of kernels", trace.model.empty() ? "trace" : trace.model,
                      trace.batch > 0 ? fmt::format(", batch {}", trace.batch) : "", trace.launches.size(),
-                     seconds(counted(findings, findings.results.front()).ideal_ns));
+                     format_nanoseconds(counted(findings, findings.results.front()).ideal_ns));
 }
 
 std::string row(const SimFindings& findings, const SimResult& result, bool bounded, bool colour) {
   const Iteration found = counted(findings, result);
   const double of_bound = bounded ? ratio(findings.bound.total_ns(), found.ns) : 0;
   const bool close = colour && bounded && of_bound >= kCloseToBound;
-  std::string out = fmt::format("{:<12}{:>9}{:>9}{:>9}", result.policy, seconds(beside_ns(findings, result)),
-                                seconds(found.ns), percent(ratio(found.ideal_ns, found.ns)));
+  std::string out = fmt::format("{:<12}{:>9}{:>9}{:>9}", result.policy, format_nanoseconds(beside_ns(findings, result)),
+                                format_nanoseconds(found.ns), percent(ratio(found.ideal_ns, found.ns)));
   out += fmt::format("{}{:>9}{}", close ? "\033[32m" : "", bounded ? percent(of_bound) : "-", close ? "\033[0m" : "");
-  for (const std::uint64_t ns : found.stall_ns) out += fmt::format("{:>9}", ns == 0 ? "-" : seconds(ns));
+  for (const std::uint64_t ns : found.stall_ns) out += fmt::format("{:>9}", ns == 0 ? "-" : format_nanoseconds(ns));
   for (const Lane lane : kLaneOrder) {
     const std::uint64_t bytes = found.lanes[static_cast<std::size_t>(lane)].bytes;
     out += fmt::format("{:>9}", bytes == 0 ? "-" : fmt::format("{:.1f}", static_cast<double>(bytes) / 1e9));
@@ -133,7 +131,8 @@ std::string to_table(const SimFindings& findings, bool colour) {
                               : fmt::format("steady is iteration {}", findings.options.iterations));
   if (findings.vary > 0) out += fmt::format(", times vary by {:.0f} %, seed {}", 100 * findings.vary, findings.seed);
   out += note.empty() ? fmt::format("\nno schedule is faster than {}, or {} if it writes all that leaves\n\n",
-                                    seconds(findings.bound.total_ns()), seconds(findings.bound_written.total_ns()))
+                                    format_nanoseconds(findings.bound.total_ns()),
+                                    format_nanoseconds(findings.bound_written.total_ns()))
                       : fmt::format("\nno bound: {}\n\n", note);
   out += fmt::format("{:<39}{:^45}  {:^34}\n", "", "waits for", "GB moved");
   out += colour ? "\033[1m" : "";

@@ -6,8 +6,8 @@
 namespace ebb {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::uint64_t kSteps = 16;  // the budget, in steps
+constexpr std::uint64_t kGrainBytes = 4096;  // a page
+constexpr std::uint64_t kSteps = 16;         // the budget, in steps
 // Who waits less than this needs nothing, and memory in use moves only where the difference is worth the disturbance.
 constexpr std::uint32_t kNeedyPermille = 20;
 constexpr std::uint32_t kDifferencePermille = 100;
@@ -15,7 +15,7 @@ constexpr std::uint32_t kCalmTicks = 8;      // after a move: what it did must s
 constexpr std::uint32_t kRestTicks = 40;     // of a member that could not give
 constexpr std::uint32_t kRestOverTicks = 4;  // the same, while more is committed than there is
 
-std::uint64_t in_pages(std::uint64_t bytes) { return bytes / kPageBytes * kPageBytes; }
+std::uint64_t in_pages(std::uint64_t bytes) { return bytes / kGrainBytes * kGrainBytes; }
 
 }  // namespace
 
@@ -124,7 +124,7 @@ void JobBroker::leave(Id id) {
 
 void JobBroker::set_budget(std::uint64_t bytes) {
   budget_ = bytes;
-  step_ = std::max(in_pages(bytes / kSteps), kPageBytes);
+  step_ = std::max(in_pages(bytes / kSteps), kGrainBytes);
   note_committed();
   lower_to_budget();
   serve();
@@ -207,10 +207,10 @@ void JobBroker::take(std::uint64_t bytes, Givers givers, bool given_back) {
     take_up_to(i, member.granted - std::min(member.granted, member.resident));
     used += givers[i].second - parts[i];
   }
-  const std::uint64_t pages = bytes / kPageBytes;
-  for (std::size_t i = 0; given_back && used >= kPageBytes && i < givers.size(); ++i) {
-    const std::uint64_t own = (givers[i].second - parts[i]) / kPageBytes;
-    take_up_to(i, pages * own / (used / kPageBytes) * kPageBytes);
+  const std::uint64_t pages = bytes / kGrainBytes;
+  for (std::size_t i = 0; given_back && used >= kGrainBytes && i < givers.size(); ++i) {
+    const std::uint64_t own = (givers[i].second - parts[i]) / kGrainBytes;
+    take_up_to(i, pages * own / (used / kGrainBytes) * kGrainBytes);
   }
   for (std::size_t i = 0; i < givers.size(); ++i) take_up_to(i, bytes);
   for (std::size_t i = 0; i < givers.size(); ++i) {

@@ -14,7 +14,7 @@
 namespace ebb {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kFilePageBytes = 4096;
 constexpr std::uint64_t kMappedBytesMin = kMiB;  // smaller files are left to the kernel
 
 struct Free {
@@ -28,7 +28,7 @@ std::span<std::byte> ManagedRuntime::map_file(const std::string& path, std::uint
     if (!right) throw Error(Status::kInvalid, "cannot map '" + path + "': " + why);
   };
   check(!child_, "a forked process has no runtime of its own; open one there");
-  check(offset % kPageBytes == 0, "the offset " + std::to_string(offset) + " is not a multiple of 4096");
+  check(offset % kFilePageBytes == 0, "the offset " + std::to_string(offset) + " is not a multiple of 4096");
   enter_job();
   std::byte* data = nullptr;
   {
@@ -126,7 +126,7 @@ FileMapper::Kinds ManagedRuntime::kinds_for_program(std::span<const std::byte> m
 
 int ManagedRuntime::discard_for_program(std::span<std::byte> memory) noexcept {
   const std::uint64_t unit = core_.block_bytes();
-  const std::unique_ptr<std::byte, Free> buffer(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, unit)));
+  const std::unique_ptr<std::byte, Free> buffer(static_cast<std::byte*>(std::aligned_alloc(kFilePageBytes, unit)));
   if (buffer == nullptr) return EAGAIN;
   while (!memory.empty()) {
     const std::uint64_t bytes = std::min<std::uint64_t>(unit - offset_of(memory.data()) % unit, memory.size());
@@ -192,7 +192,7 @@ bool ManagedRuntime::renew(Lock& lock, BlockIndex block) {
 std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset, std::uint64_t bytes,
                                            bool shared) noexcept {
   const bool small = bytes < std::max(kMappedBytesMin, 2 * core_.block_bytes());
-  if (child_ || small || offset % kPageBytes != 0) return nullptr;
+  if (child_ || small || offset % kFilePageBytes != 0) return nullptr;
   try {
     enter_job();
     Lock lock(mutex_);
@@ -204,8 +204,8 @@ std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset,
     }
     const std::uint64_t rest = source.bytes > offset ? source.bytes - offset : 0;
     // Whole pages, as by the kernel, and beyond the last page of a file every touch fails.
-    bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-    const bool all = rest > 0 && bytes <= (rest + kPageBytes - 1) / kPageBytes * kPageBytes;
+    bytes = (bytes + kFilePageBytes - 1) / kFilePageBytes * kFilePageBytes;
+    const bool all = rest > 0 && bytes <= (rest + kFilePageBytes - 1) / kFilePageBytes * kFilePageBytes;
     // What is in a RAM disk would be in memory twice.
     if (all && !source.in_memory) {
       if (std::byte* const data = map(lock, source, offset, std::min(bytes, rest), shared)) return data;

@@ -11,7 +11,6 @@
 namespace ebb {
 namespace {
 
-constexpr std::uint64_t kNodesMax = Trace::kLinesMax;
 constexpr std::uint64_t kMessageBytesMax = LineReader::kLineBytesMax * 4;
 constexpr int kVarintBytesMax = 10;
 
@@ -80,9 +79,9 @@ constexpr std::uint64_t kFirstCommunicationType = 5;  // COMM_SEND_NODE, COMM_RE
 constexpr std::uint64_t kLastCommunicationType = 7;
 constexpr std::uint64_t kVersionField = 1;
 
-class Importer {
+class ChakraImporter {
  public:
-  explicit Importer(PeekableSource& source) : source_(source) {}
+  explicit ChakraImporter(PeekableSource& source) : source_(source) {}
 
   Import run() {
     try {
@@ -129,7 +128,8 @@ class Importer {
   }
 
   void add_node(std::string_view bytes) {
-    if (nodes_.size() >= kNodesMax) fail("more than " + std::to_string(kNodesMax) + " nodes; record fewer iterations");
+    if (nodes_.size() >= Trace::kLinesMax)
+      fail("more than " + std::to_string(Trace::kLinesMax) + " nodes; record fewer iterations");
     OperatorNode node;
     bool has_parent = false;
     std::uint64_t type = 0;
@@ -227,6 +227,6 @@ bool looks_like_chakra(std::string_view beginning) {
   }
 }
 
-Import import_chakra(PeekableSource& source) { return Importer(source).run(); }
+Import import_chakra(PeekableSource& source) { return ChakraImporter(source).run(); }
 
 }  // namespace ebb

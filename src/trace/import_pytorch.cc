@@ -15,9 +15,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kNodesMax = Trace::kLinesMax;
 constexpr std::uint64_t kRecordBytesMax = LineReader::kLineBytesMax * 4;  // a node repeats each tensor in several lists
-constexpr int kDepthMax = 64;
+constexpr int kJsonDepthMax = 64;
 
 // The characters of a source as the parser wants them, counted so that neither a file nor a node of it has no end.
 class Characters {
@@ -82,9 +81,9 @@ std::uint64_t nanoseconds(const Json& node) {
   return Trace::kUnknown;
 }
 
-class Importer {
+class PytorchImporter {
  public:
-  explicit Importer(PeekableSource& source) : source_(source) {}
+  explicit PytorchImporter(PeekableSource& source) : source_(source) {}
 
   Import run() {
     const auto take = [this](int depth, Json::parse_event_t event, Json& parsed) {
@@ -108,7 +107,7 @@ class Importer {
   // Takes each element of the top-level "nodes" out of what is being parsed.
   bool on_event(int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
-    if (depth > kDepthMax) fail("values are nested more than " + std::to_string(kDepthMax) + " deep");
+    if (depth > kJsonDepthMax) fail("values are nested more than " + std::to_string(kJsonDepthMax) + " deep");
     if (event == Event::key && depth == 1) {
       in_nodes_ = parsed == "nodes";
       saw_nodes_ |= in_nodes_;
@@ -121,7 +120,8 @@ class Importer {
   }
 
   void add_node(const Json& json) {
-    if (nodes_.size() >= kNodesMax) fail("more than " + std::to_string(kNodesMax) + " nodes; record fewer iterations");
+    if (nodes_.size() >= Trace::kLinesMax)
+      fail("more than " + std::to_string(Trace::kLinesMax) + " nodes; record fewer iterations");
     const Json& id = member(json, "id");
     if (!id.is_number_unsigned()) fail("a node without an \"id\"; this is no execution trace of PyTorch");
     OperatorNode node;
@@ -173,6 +173,6 @@ class Importer {
 
 }  // namespace
 
-Import import_pytorch(PeekableSource& source) { return Importer(source).run(); }
+Import import_pytorch(PeekableSource& source) { return PytorchImporter(source).run(); }
 
 }  // namespace ebb

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDepthMax = 64;
+constexpr int kListDepthMax = 64;
 
 // Anything that is not a list of whole numbers, in particular a symbolic size, is unknown.
 std::vector<std::uint64_t> whole_numbers(const Json& list) {
@@ -40,7 +40,7 @@ bool is_tensor(const Json& value) {
 }
 
 void collect(const Json& value, const Json& shape, const Json& strides, int depth, std::vector<TensorRef>& tensors) {
-  if (!value.is_array() || depth > kDepthMax) return;
+  if (!value.is_array() || depth > kListDepthMax) return;
   if (!is_tensor(value)) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       collect(value[i], element(shape, i), element(strides, i), depth + 1, tensors);
@@ -83,7 +83,7 @@ class PythonParser {
 
   bool parse(Json& value, int depth) {
     skip_blanks();
-    if (depth > kDepthMax || at_ == text_.size()) return false;
+    if (depth > kListDepthMax || at_ == text_.size()) return false;
     const char c = text_[at_];
     if (c == '[' || c == '(') return parse_list(value, c == '[' ? ']' : ')', depth);
     if (c == '\'' || c == '"') return parse_string(value);

@@ -26,8 +26,6 @@ constexpr std::size_t kLaunchesMax = 50'000;  // more would take minutes to simu
 constexpr std::uint64_t kFitsFactor = 2;      // where everything fits, blocks that are partly used need room too
 constexpr double kWorthTelling = 0.02;        // of a step
 
-double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
-
 // As `ebb calibrate` measured the disk, or else as the run found it.
 Machine machine_of_run(const Trace& trace, const RunAccount& account, std::string& source) {
   Machine machine = machine_of(MachineArguments{}, trace.origin);
@@ -58,10 +56,10 @@ WhatIfRow row_of(const char* label, std::uint64_t memory_bytes) {
 
 void add_prediction(std::vector<std::string>& texts, const RunAccount& account, const Prediction& prediction) {
   const WhatIfRow& now = prediction.rows.front();
-  const double step = seconds(now.step_ns);
-  const std::pair<double, const char*> parts[] = {{seconds(now.read_ns), "reading from flash"},
-                                                  {seconds(now.write_ns), "writing to flash"},
-                                                  {seconds(now.compute_ns), "computing"}};
+  const double step = seconds_of(now.step_ns);
+  const std::pair<double, const char*> parts[] = {{seconds_of(now.read_ns), "reading from flash"},
+                                                  {seconds_of(now.write_ns), "writing to flash"},
+                                                  {seconds_of(now.compute_ns), "computing"}};
   const auto& [most, what] = *std::max_element(std::begin(parts), std::end(parts));
   texts.push_back(
       fmt::format("By the planner's simulation of the recorded iteration {} binds: it takes {:.0f} % of a "
@@ -69,7 +67,7 @@ void add_prediction(std::vector<std::string>& texts, const RunAccount& account, 
                   what, 100 * most / step, format_seconds(step), format_seconds(median(account.step_seconds))));
   for (std::size_t i = 1; i < prediction.rows.size(); ++i) {
     const WhatIfRow& row = prediction.rows[i];
-    const double saved = step - seconds(row.step_ns);
+    const double saved = step - seconds_of(row.step_ns);
     const std::string memory = row.memory_bytes > now.memory_bytes
                                    ? fmt::format(" ({})", format_size(row.memory_bytes - now.memory_bytes))
                                    : "";
@@ -150,19 +148,19 @@ std::vector<std::string> advice(const RunAccount& account, const Prediction& pre
   std::vector<std::string> texts;
   const WaitReport& waits = account.waits;
   const double wall = account.outcome.wall_seconds;
-  const double stalled = seconds(waits.total_ns);
+  const double stalled = seconds_of(waits.total_ns);
   if (wall <= 0 || stalled < kWorthTelling * wall) {
     texts.push_back("It hardly waited for memory: more of it, or a faster drive, would not make it faster.");
   } else {
     const auto most = std::max_element(waits.cause_ns.begin(), waits.cause_ns.end());
     const auto cause = static_cast<WaitCause>(most - waits.cause_ns.begin());
     texts.push_back(fmt::format("It waited for {:.0f} % of its time. Of that, {:.0f} % because {}.",
-                                100 * stalled / wall, 100 * seconds(*most) / stalled, remedy_of(cause)));
+                                100 * stalled / wall, 100 * seconds_of(*most) / stalled, remedy_of(cause)));
     if (const std::string blocks = block_advice(account); !blocks.empty()) texts.push_back(blocks + ".");
     if (!waits.modules.empty()) {
       const WaitEntry& worst = waits.modules.front();
       texts.push_back(
-          fmt::format("Most was waited in {}: {:.0f} %.", worst.name, 100 * seconds(worst.total_ns()) / stalled));
+          fmt::format("Most was waited in {}: {:.0f} %.", worst.name, 100 * seconds_of(worst.total_ns()) / stalled));
     }
   }
   if (!prediction.rows.empty()) {

@@ -24,8 +24,6 @@ using Json = nlohmann::ordered_json;
 // What makers of drives with three bits a cell commonly warrant, for each TB of capacity.
 constexpr double kWarrantedBytesPerTb = 600e12;
 
-double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
-
 template <typename Value>
 Json series(const RunTimeline& timeline, Value value) {
   Json values = Json::array();
@@ -84,13 +82,13 @@ Json tensors_json(const RunTimeline& timeline) {
 
 Json timeline_json(const RunTimeline& timeline) {
   Json json;
-  json["at"] = series(timeline, [](const TimelineSample& s) { return seconds(s.at_ns); });
+  json["at"] = series(timeline, [](const TimelineSample& s) { return seconds_of(s.at_ns); });
   json["budget"] = series(timeline, [](const TimelineSample& s) { return s.budget; });
   json["resident"] = series(timeline, [](const TimelineSample& s) { return s.resident; });
   json["flash"] = series(timeline, [](const TimelineSample& s) { return s.flash; });
   json["fetched"] = series(timeline, [](const TimelineSample& s) { return s.fetched; });
   json["evicted"] = series(timeline, [](const TimelineSample& s) { return s.evicted; });
-  json["stall"] = series(timeline, [](const TimelineSample& s) { return seconds(s.stall_ns); });
+  json["stall"] = series(timeline, [](const TimelineSample& s) { return seconds_of(s.stall_ns); });
   json["steps"] = series(timeline, [](const TimelineSample& s) { return s.steps; });
   json["parts"] = parts_json(timeline);
   json["tensors"] = tensors_json(timeline);
@@ -113,7 +111,7 @@ std::string wear_text(const RunAccount& account) {
 Json tiles_json(const RunAccount& account) {
   const Stats& stats = account.stats;
   const double wall = account.outcome.wall_seconds;
-  const double stalled = seconds(stats.stall_ns);
+  const double stalled = seconds_of(stats.stall_ns);
   Json tiles = Json::array();
   const auto add = [&tiles](const std::string& name, const std::string& value) { tiles.push_back({name, value}); };
   add("took", format_seconds(wall));
@@ -133,7 +131,7 @@ Json predictions_json(const Prediction& prediction) {
   for (const WhatIfRow& row : prediction.rows) {
     rows.push_back({{"label", row.label},
                     {"memory_bytes", row.memory_bytes},
-                    {"step_seconds", seconds(row.step_ns)},
+                    {"step_seconds", seconds_of(row.step_ns)},
                     {"read_bytes", row.read_bytes},
                     {"write_bytes", row.write_bytes}});
   }

@@ -60,7 +60,7 @@ py::capsule make_capsule(const Array& array, Managed* managed) {
 }
 
 template <typename Managed>
-Array take(const py::capsule& capsule, bool read_only) {
+Array taken_over(const py::capsule& capsule, bool read_only) {
   auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), kName<Managed>));
   const DLTensor& tensor = managed->dl_tensor;
   if (tensor.device.device_type != kCpu) throw py::buffer_error("from_dlpack: only memory of the CPU can be shared");
@@ -106,10 +106,10 @@ Array from_capsule(const py::capsule& capsule) {
     const auto* const managed =
         static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), name.c_str()));
     if (managed->major != 1) throw py::buffer_error("from_dlpack: version " + std::to_string(managed->major));
-    return take<DLManagedTensorVersioned>(capsule, (managed->flags & kReadOnly) != 0);
+    return taken_over<DLManagedTensorVersioned>(capsule, (managed->flags & kReadOnly) != 0);
   }
   if (name != kName<DLManagedTensor>) throw py::buffer_error("from_dlpack: a used or foreign capsule: " + name);
-  return take<DLManagedTensor>(capsule, false);
+  return taken_over<DLManagedTensor>(capsule, false);
 }
 
 }  // namespace ebb::array_python

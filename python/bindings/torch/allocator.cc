@@ -6,14 +6,14 @@
 namespace ebb::torch_adapter {
 namespace {
 
-Runtime* g_runtime = nullptr;
+Runtime* g_allocating = nullptr;
 
-void free_storage(void* data) { g_runtime->deallocate(data); }
+void free_storage(void* data) { g_allocating->deallocate(data); }
 
 class ManagedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    void* const data = bytes == 0 ? nullptr : g_runtime->allocate(bytes);
+    void* const data = bytes == 0 ? nullptr : g_allocating->allocate(bytes);
     return {data, data, &free_storage, c10::Device(c10::DeviceType::CPU)};
   }
   // One deleter serves every pointer: oneDNN allocates its scratch through it.
@@ -33,7 +33,7 @@ constexpr std::uint8_t kPriority = 100;
 }  // namespace
 
 void install_allocator(Runtime& runtime) {
-  g_runtime = &runtime;
+  g_allocating = &runtime;
   c10::Allocator* const current = c10::GetAllocator(c10::DeviceType::CPU);
   if (current == &allocator()) return;
   g_former = current;

@@ -12,7 +12,7 @@
 namespace ebb::torch_adapter {
 namespace {
 
-Runtime* g_runtime = nullptr;
+Runtime* g_observing = nullptr;
 at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
 struct LaunchContext final : at::ObserverContext {
@@ -30,12 +30,12 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   Accesses accesses;
   bool of_rows = false;
   try {
-    const std::uint64_t written = written_arguments(*g_runtime, function, op);
+    const std::uint64_t written = written_arguments(*g_observing, function, op);
     const Arguments arguments = function.inputs();
     const auto add = [&](const at::Tensor& tensor, std::uint32_t group, std::size_t argument) {
-      add_tensor(*g_runtime, c10::DeviceType::CPU, tensor, group, is_written(written, argument), accesses);
+      add_tensor(*g_observing, c10::DeviceType::CPU, tensor, group, is_written(written, argument), accesses);
     };
-    of_rows = add_rows(*g_runtime, op, arguments, written, accesses);
+    of_rows = add_rows(*g_observing, op, arguments, written, accesses);
     if (!of_rows) for_each_tensor(arguments, add);
   } catch (...) {
     return nullptr;  // an exotic tensor: let it fault
@@ -44,7 +44,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   std::uint64_t ticket = 0;
   {
     const AnnouncedWait wait;
-    ticket = g_runtime->announce(op, {accesses.data(), accesses.size()});
+    ticket = g_observing->announce(op, {accesses.data(), accesses.size()});
   }
   if (ticket == 0) return nullptr;
   t_within_rows = of_rows;
@@ -55,13 +55,13 @@ void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   if (context == nullptr) return;
   const auto* const launch = static_cast<LaunchContext*>(context);
   if (launch->of_rows) t_within_rows = false;
-  g_runtime->retire(launch->ticket);
+  g_observing->retire(launch->ticket);
 }
 
 }  // namespace
 
 void install_observer(Runtime& runtime) {
-  g_runtime = &runtime;
+  g_observing = &runtime;
   if (g_handle != at::INVALID_CALLBACK_HANDLE) return;
   g_handle = at::addGlobalCallback(
       at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));

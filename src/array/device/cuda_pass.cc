@@ -14,7 +14,7 @@ namespace {
 
 using Reads = KernelSource::Reads;
 
-std::atomic<std::uint64_t> passes{0};
+std::atomic<std::uint64_t> cuda_passes{0};
 
 class CudaPass {
  public:
@@ -91,7 +91,7 @@ bool run_there(const NodePtr& root, const Target& target) {
     throw;
   }
   count_pass(static_cast<std::uint32_t>(expression.operators.size()));
-  passes.fetch_add(1, std::memory_order_relaxed);
+  cuda_passes.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
@@ -122,6 +122,6 @@ void write_on_device(const NodePtr& root, const Target& target) {
   if (target.shape->count > 0 && !run_there(root, target)) run_here(root, target);
 }
 
-std::uint64_t cuda_passes_run() { return passes.load(std::memory_order_relaxed); }
+std::uint64_t cuda_passes_run() { return cuda_passes.load(std::memory_order_relaxed); }
 
 }  // namespace ebb::array

@@ -32,7 +32,7 @@ InUse& in_use() {
   return *one;
 }
 
-std::atomic<std::uint64_t> passes{0};
+std::atomic<std::uint64_t> opencl_passes{0};
 
 // Whether the device has the types, and rounds as the CPU does.
 bool is_exact_for(const OpenClDeviceInfo& info, DType dtype) {
@@ -181,11 +181,11 @@ bool opencl_pass(const NodePtr& node, const Target& target) {
     throw;
   }
   count_pass(static_cast<std::uint32_t>(expression.operators.size()));
-  passes.fetch_add(1, std::memory_order_relaxed);
+  opencl_passes.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
-std::uint64_t opencl_passes_run() { return passes.load(std::memory_order_relaxed); }
+std::uint64_t opencl_passes_run() { return opencl_passes.load(std::memory_order_relaxed); }
 
 }  // namespace array
 

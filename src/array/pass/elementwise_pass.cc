@@ -7,7 +7,6 @@
 namespace ebb::array {
 namespace {
 
-constexpr std::int64_t kTileElements = static_cast<std::int64_t>(kTile);
 // Tasks of a pass: enough of them for all threads to end together, and each long beside what it takes to begin one.
 constexpr std::int64_t kTasks = 64;
 constexpr std::int64_t kTaskMin = 64 * kTileElements;

@@ -5,17 +5,21 @@
 // operands are there, and not changed by that.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "array/kernels/kernel.h"
 #include "array/pass/access_list.h"
 #include "array/pass/executor.h"
 #include "array/pass/program.h"
 #include "array/pass/tiles.h"
 
 namespace ebb::array {
+
+inline constexpr auto kTileElements = static_cast<std::int64_t>(kTile);
 
 // Where a pass writes: memory with the shape of the pass and any strides. Whoever runs the pass keeps it.
 struct Target {

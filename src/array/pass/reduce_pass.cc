@@ -7,7 +7,6 @@
 namespace ebb::array {
 namespace {
 
-constexpr std::int64_t kTileElements = static_cast<std::int64_t>(kTile);
 constexpr std::int64_t kTaskElements = 64 * kTileElements;
 constexpr std::int64_t kColumns = 8 * kTileElements;  // accumulators of a task: they stay in the cache
 constexpr std::int64_t kSplitOutputs = 4096;          // with fewer results, a reduction is split along itself

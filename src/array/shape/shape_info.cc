@@ -9,7 +9,7 @@
 namespace ebb::array {
 namespace {
 
-InternCache<ShapeInfo>& cache() {
+InternCache<ShapeInfo>& shapes_cache() {
   static auto* const shapes = new InternCache<ShapeInfo>(8192);  // never destroyed: arrays may be, at exit
   return *shapes;
 }
@@ -52,12 +52,12 @@ ShapePtr intern(const char* who, DType dtype, const Dims& sizes, const Dims& str
   key.push_back(static_cast<int>(dtype));
   key.insert(key.end(), sizes.begin(), sizes.end());
   key.insert(key.end(), strides.begin(), strides.end());
-  return cache().get(key, [&] { return make(who, dtype, sizes, strides); });
+  return shapes_cache().get(key, [&] { return make(who, dtype, sizes, strides); });
 }
 
 ShapePtr intern(const char* who, DType dtype, const Dims& sizes) { return intern(who, dtype, sizes, c_strides(sizes)); }
 
-CacheStats shape_cache_stats() { return cache().stats(); }
+CacheStats shape_cache_stats() { return shapes_cache().stats(); }
 
 Dims c_strides(const Dims& sizes) {
   Dims strides(sizes.size());

@@ -8,7 +8,7 @@
 namespace ebb::array {
 namespace {
 
-InternCache<TadLayout>& cache() {
+InternCache<TadLayout>& layouts_cache() {
   static auto* const layouts = new InternCache<TadLayout>(4096);
   return *layouts;
 }
@@ -40,9 +40,9 @@ std::shared_ptr<const TadLayout> tad_layout(const ShapePtr& shape, const Dims& d
   key.insert(key.end(), shape->strides.begin(), shape->strides.end());
   key.push_back(static_cast<std::int64_t>(dims.size()));
   key.insert(key.end(), dims.begin(), dims.end());
-  return cache().get(key, [&] { return make(*shape, dims); });
+  return layouts_cache().get(key, [&] { return make(*shape, dims); });
 }
 
-CacheStats tad_cache_stats() { return cache().stats(); }
+CacheStats tad_cache_stats() { return layouts_cache().stats(); }
 
 }  // namespace ebb::array

@@ -5,8 +5,8 @@
 namespace ebb {
 namespace {
 
-constexpr std::chrono::milliseconds kIdleWait{50};
-constexpr std::chrono::microseconds kDeviceWait{300};  // while something may leave when the device has gone on
+constexpr std::chrono::milliseconds kMapperIdleWait{50};
+constexpr std::chrono::microseconds kMapperDeviceWait{300};  // while something may leave when the device has gone on
 
 }  // namespace
 
@@ -17,9 +17,9 @@ void GpuRuntime::map_loop() {
     if (device_->failure().empty()) frames_.begin_changes(changes);
     if (changes.empty()) {
       if (frames_.leaving() && device_->failure().empty()) {
-        to_map_.wait_for(lock, kDeviceWait);
+        to_map_.wait_for(lock, kMapperDeviceWait);
       } else {
-        to_map_.wait_for(lock, kIdleWait);
+        to_map_.wait_for(lock, kMapperIdleWait);
       }
       continue;
     }

@@ -9,8 +9,8 @@ namespace ebb {
 namespace {
 
 constexpr std::size_t kPollBatch = 16;
-constexpr std::chrono::milliseconds kIdleWait{50};
-constexpr std::chrono::microseconds kDeviceWait{200};  // while a buffer is about to come from the device
+constexpr std::chrono::milliseconds kMoverIdleWait{50};
+constexpr std::chrono::microseconds kMoverDeviceWait{200};  // while a buffer is about to come from the device
 constexpr std::uint64_t kPublishEveryNs = 100'000'000;
 
 }  // namespace
@@ -28,7 +28,8 @@ void GpuRuntime::move_loop() {
     jobs_.clear();
     collect();
     if (idle && results_.empty()) {
-      flash_->wait(device_works ? std::chrono::nanoseconds(kDeviceWait) : std::chrono::nanoseconds(kIdleWait));
+      flash_->wait(device_works ? std::chrono::nanoseconds(kMoverDeviceWait)
+                                : std::chrono::nanoseconds(kMoverIdleWait));
       collect();
     }
     lock.lock();

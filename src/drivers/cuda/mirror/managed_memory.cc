@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
+#include "drivers/linux/process/reservation.h"
 #include "ebb/units.h"
 
 namespace ebb::cuda {
 namespace {
 
-constexpr std::uintptr_t kPageBytes = 4096;
 constexpr int kTriesMax = 16;
 
 // By the CPU: pages that a GPU has come home, and those that nobody has touched yet get memory.

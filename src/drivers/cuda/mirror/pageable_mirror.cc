@@ -8,12 +8,12 @@
 
 #include "base/clock.h"
 #include "drivers/cuda/mirror/managed_memory.h"
+#include "drivers/linux/process/reservation.h"
 
 namespace ebb::cuda {
 namespace {
 
 constexpr std::size_t kKernelsMax = 256;
-constexpr std::size_t kPageBytes = 4096;
 
 }  // namespace
 

@@ -22,7 +22,7 @@
 #include "drivers/linux/system/system_files.h"
 
 namespace ebb {
-namespace {
+namespace desk_of_signals {
 
 // A cell holds a block above and a state below: a slot is settled for the block it was posted for, or not at all.
 enum class SlotState : std::uint64_t { kFree, kPosted, kTaken, kWoken, kHere, kFailed };
@@ -39,7 +39,9 @@ struct Slot {
 static_assert(cell_of(0, SlotState::kFree) == 0, "a zeroed desk is a desk with all slots free");
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the handler must not take locks");
 
-}  // namespace
+}  // namespace desk_of_signals
+
+using namespace desk_of_signals;
 
 struct SignalFaults::Desk {
   std::atomic<bool> taken{false};
