@@ -15,6 +15,8 @@
 
 namespace ebb {
 
+inline std::byte* pointer(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
+
 struct AdoptedBlock {
   std::uintptr_t address = 0;
   bool joined = false;               // watched

@@ -20,8 +20,6 @@ namespace {
 // From the reading of its event until madvise() discards: microseconds, unless its thread is kept from running.
 constexpr std::uint64_t kDiscardNs = 1'000'000'000;
 
-std::byte* at_address(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
-
 }  // namespace
 
 void AdoptedMemory::apply_changes() {
@@ -52,9 +50,9 @@ void AdoptedMemory::touched(std::uintptr_t address) {
     // somebody populates all memory of the process.
     if (gate_.overlaps(page, page + kPageBytes)) gate_.note_touched();
     const bool stray = is_stray(page);
-    if (stray) own::mprotect(at_address(page), kPageBytes, PROT_NONE);
-    if (stray || userfault_.zero(at_address(page), kPageBytes).error != 0) {
-      userfault_.wake(at_address(page), kPageBytes);
+    if (stray) own::mprotect(pointer(page), kPageBytes, PROT_NONE);
+    if (stray || userfault_.zero(pointer(page), kPageBytes).error != 0) {
+      userfault_.wake(pointer(page), kPageBytes);
     }
     return;
   }
@@ -63,7 +61,7 @@ void AdoptedMemory::touched(std::uintptr_t address) {
   const auto stash = std::span(stash_).first(stash_count_);
   const bool stashed = std::find(stash.begin(), stash.end(), block) != stash.end();
   if ((!known && fault_count_ == kFaultsMax) || (!stashed && stash_count_ == kFaultsMax)) {
-    userfault_.wake(at_address(page), kPageBytes);
+    userfault_.wake(pointer(page), kPageBytes);
     return;
   }
   if (!known) faults_[fault_count_++] = page;
@@ -132,7 +130,7 @@ void AdoptedMemory::add_stray(const Range& stray) {
   if (stray_count_ < kStraysMax) {
     strays_[stray_count_++] = stray;
   } else {
-    ::mprotect(at_address(stray.begin), stray.end - stray.begin, PROT_NONE);  // what is here of it fails, too
+    ::mprotect(pointer(stray.begin), stray.end - stray.begin, PROT_NONE);  // what is here of it fails, too
   }
 }
 
@@ -163,7 +161,7 @@ void AdoptedMemory::inherit(BlockIndex index, bool inherited) {
   for (std::size_t at = 0, end = 0; at < block_bytes_; at = end) {
     bool there = false;
     end = run(index, at, block_bytes_, there);
-    if (there) own::madvise(at_address(block.address + at), end - at, inherited ? MADV_DOFORK : MADV_DONTFORK);
+    if (there) own::madvise(pointer(block.address + at), end - at, inherited ? MADV_DOFORK : MADV_DONTFORK);
   }
 }
 
@@ -192,7 +190,7 @@ Status AdoptedMemory::enter_child(Userfault& faults) {
         bool there = false;
         end = run(index, at, block_bytes_, there);
         if (!there) continue;
-        std::byte* const address = at_address(block.address + at);
+        std::byte* const address = pointer(block.address + at);
         void* const mapped = own::mmap(address, end - at, PROT_NONE,
                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
         const bool taken = mapped == MAP_FAILED && errno == EEXIST;
@@ -220,13 +218,13 @@ bool AdoptedMemory::place(Userfault& faults, BlockIndex index, std::span<const s
   Status status = Status::kOk;
   for (std::size_t page = 0; page < block_bytes_ / kPageBytes; ++page) {
     if (blocks_.gone(index, page)) continue;
-    std::byte* const to = at_address(block.address + page * kPageBytes);
+    std::byte* const to = pointer(block.address + page * kPageBytes);
     const bool zeros = content.empty() || blocks_.empty(index, page);
     const Status done =
         zeros ? faults.zero_all(to, kPageBytes) : faults.copy_all(to, &content[page * kPageBytes], kPageBytes);
     if (done != Status::kOk) status = done;
   }
-  faults.wake(at_address(block.address), block_bytes_);
+  faults.wake(pointer(block.address), block_bytes_);
   return status == Status::kOk;
 }
 

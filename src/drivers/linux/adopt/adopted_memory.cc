@@ -18,8 +18,6 @@
 namespace ebb {
 namespace {
 
-std::byte* pointer(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
-
 std::string refusal(const Mapping& mapping, std::uintptr_t stack) {
   if (mapping.kind == Mapping::Kind::kSpecial) return "it is the kernel's or a driver's";
   if (mapping.kind == Mapping::Kind::kFile) return "it maps a file: read the file into ordinary memory first";

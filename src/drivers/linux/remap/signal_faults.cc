@@ -22,7 +22,7 @@
 #include "drivers/linux/system/system_files.h"
 
 namespace ebb {
-namespace desk_of_signals {
+namespace desk_of_signals {  // has a name because a class of the header is made of it
 
 // A cell holds a block above and a state below: a slot is settled for the block it was posted for, or not at all.
 enum class SlotState : std::uint64_t { kFree, kPosted, kTaken, kWoken, kHere, kFailed };
