@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ebb/units.h"
+#include "plan/plan_report.h"
 #include "text.h"
 
 namespace ebb::cli {
