@@ -248,6 +248,9 @@ std::string summary_table(const RunAccount& account, bool colour) {
   if (encrypted(account)) row("on flash", std::string("encrypted, ") + BlockCipher::kName);
   row("peak resident", format_size(stats.peak_resident_bytes));
   row("peak live tensors", format_size(stats.peak_live_bytes));
+  if (stats.peak_shared_bytes > 0) {
+    row("shared memory", format_size(stats.peak_shared_bytes) + " at most, outside the budget");
+  }
   const char* const below = account.on_device ? "host and flash" : "flash";
   row(fmt::format("fetched from {}", below).c_str(),
       fmt::format("{} ({} ahead of need)", format_size(stats.fetched_bytes), format_size(stats.prefetched_bytes)));

@@ -14,7 +14,9 @@ struct Stats {
   std::uint64_t resident_bytes = 0;       // frames that exist, small allocations and our own tables
   std::uint64_t peak_resident_bytes = 0;  // the most it ever was
   std::uint64_t small_bytes = 0;          // ordinary memory under managed_bytes_min
-  std::uint64_t live_bytes = 0;           // bytes of managed allocations that exist
+  std::uint64_t shared_bytes = 0;         // shared with other processes, as PyTorch's share_memory_(); in no budget
+  std::uint64_t peak_shared_bytes = 0;
+  std::uint64_t live_bytes = 0;  // bytes of managed allocations that exist
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t flash_bytes = 0;  // extents in use
   std::uint64_t flash_limit_bytes = 0;
@@ -56,11 +58,13 @@ struct StatsField {
   const char* name;
   std::uint64_t Stats::*counter;
 };
-inline constexpr std::array<StatsField, 34> kStatsFields{{
+inline constexpr std::array<StatsField, 36> kStatsFields{{
     {"budget_bytes", &Stats::budget_bytes},
     {"resident_bytes", &Stats::resident_bytes},
     {"peak_resident_bytes", &Stats::peak_resident_bytes},
     {"small_bytes", &Stats::small_bytes},
+    {"shared_bytes", &Stats::shared_bytes},
+    {"peak_shared_bytes", &Stats::peak_shared_bytes},
     {"live_bytes", &Stats::live_bytes},
     {"peak_live_bytes", &Stats::peak_live_bytes},
     {"flash_bytes", &Stats::flash_bytes},

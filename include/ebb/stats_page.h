@@ -14,7 +14,7 @@
 namespace ebb {
 
 struct StatsPage {
-  static constexpr std::uint64_t kMagic = 0x3630656469746265;  // "ebtide06"
+  static constexpr std::uint64_t kMagic = 0x3730656469746265;  // "ebtide07"
   static constexpr std::uint32_t kStepsMax = 65536;            // then the oldest are overwritten
 
   std::atomic<std::uint64_t> magic;     // written last: the page is valid once it reads kMagic

@@ -45,6 +45,10 @@ struct Files {
 inline constexpr const char* kFilesName = "ebb_calls_files";
 using SetFiles = int (*)(const Files* files);
 
+// Bytes of memory shared with other processes that the program has mapped, and the most that they ever were.
+inline constexpr const char* kSharedMemoryName = "ebb_calls_shared_memory";
+using SharedMemory = std::size_t (*)(std::size_t* most);
+
 // What _exit() calls before it ends the process. It is called in signal handlers, too.
 inline constexpr const char* kBeforeEndName = "ebb_calls_before_end";
 using BeforeEnd = void (*)();

@@ -68,6 +68,12 @@ class SourceFiles {
   // The program's own mappings go to `mapper` from now on, or, null, to the kernel again. False: its calls cannot be
   // seen here.
   virtual bool serve(FileMapper* mapper) = 0;
+  // Memory that the program has mapped of files that are nothing but memory, and shares with whoever has them, too.
+  struct SharedMemory {
+    std::uint64_t bytes = 0;
+    std::uint64_t most_bytes = 0;  // that it ever was
+  };
+  virtual SharedMemory shared_memory() const { return {}; }
 };
 
 }  // namespace ebb

@@ -367,6 +367,9 @@ Stats ManagedRuntime::read_stats() const {
   core_.fill(stats);
   add_cache(stats);
   stats.small_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(small_bytes_.load(), 0));
+  const SourceFiles::SharedMemory shared = files_ != nullptr ? files_->shared_memory() : SourceFiles::SharedMemory{};
+  stats.shared_bytes = shared.bytes;
+  stats.peak_shared_bytes = shared.most_bytes;
   stats.peak_resident_bytes = std::max(peak_resident_bytes_, stats.resident_bytes);
   stats.faults = faults_;
   stats.scattered = core_.engine().scattered();

@@ -52,6 +52,7 @@ bool lives(std::uint32_t process) {
 // What a process that has ended had is nobody's.
 void forget_present(Stats& stats) {
   stats.budget_bytes = stats.resident_bytes = stats.small_bytes = stats.live_bytes = 0;
+  stats.shared_bytes = 0;
   stats.flash_bytes = stats.flash_limit_bytes = stats.cached_bytes = 0;
 }
 

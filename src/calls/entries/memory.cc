@@ -16,6 +16,7 @@
 #include "calls/mapped.h"
 #include "calls/ranges.h"
 #include "calls/refusal.h"
+#include "calls/shared_memory.h"
 
 namespace ebb::calls {
 namespace {
@@ -167,11 +168,14 @@ EBB_ENTRY void* mmap(void* at, std::size_t bytes, int protection, int flags, int
   const bool over = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
   if (over && meets_ours(at, bytes)) return as_pointer(refuse(Refusal::kMapOver, EINVAL));
   if (void* const mapped = fd < 0 ? nullptr : map_file(fd, bytes, protection, flags, offset)) return mapped;
-  return as_pointer(::syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
+  void* const mapped = as_pointer(::syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
+  if (mapped != MAP_FAILED) shared_memory_mapped(mapped, bytes, flags, fd);
+  return mapped;
 }
 
 EBB_ENTRY int munmap(void* data, std::size_t bytes) noexcept {
   if (meets_ours(data, bytes)) return unmap_file(data, bytes) ? 0 : refuse(Refusal::kUnmap, EINVAL);
+  shared_memory_unmapped(data);
   return as_int(::syscall(SYS_munmap, data, bytes));
 }
 

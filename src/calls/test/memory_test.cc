@@ -1,5 +1,6 @@
 // Calls of a program on the mapping of its own managed memory, and those that hand its pages to the kernel: as on
 // ordinary memory, or refused with an errno and one message.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/errqueue.h>
@@ -15,9 +16,11 @@
 #include <array>
 #include <cerrno>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absent_memory.h"
+#include "calls/table.h"
 
 extern "C" long mbind(void*, unsigned long, int, const unsigned long*, unsigned long, unsigned);
 
@@ -116,6 +119,56 @@ TEST_F(CallsOnMemory, OrdinaryMemoryIsTheKernels) {
 }
 
 // A discard that begins in memory of the program and ends in managed memory does both.
+// It counts where it is mapped, in each mapping; private and anonymous memory and files on a disk do not.
+TEST(CallsOnSharedMemory, IsCounted) {
+  const auto counted = reinterpret_cast<SharedMemory>(::dlsym(RTLD_DEFAULT, kSharedMemoryName));
+  ASSERT_NE(counted, nullptr) << "libebb_calls.so is not loaded";
+  std::size_t most = 0;
+  const std::size_t before = counted(&most);
+  const int fd = ::memfd_create("shared", MFD_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::ftruncate(fd, kBytes), 0);
+  const auto map = [fd](std::size_t bytes, int flags) {
+    void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, (flags & MAP_ANONYMOUS) != 0 ? -1 : fd, 0);
+    EXPECT_NE(data, MAP_FAILED);
+    return data;
+  };
+  void* const all = map(kBytes, MAP_SHARED);
+  void* const part = map(kPage + 1, MAP_SHARED);
+  void* const own = map(kBytes, MAP_PRIVATE);
+  void* const anonymous = map(kBytes, MAP_SHARED | MAP_ANONYMOUS);
+  EXPECT_EQ(counted(&most), before + kBytes + 2 * kPage);
+  ::munmap(own, kBytes);
+  ::munmap(anonymous, kBytes);
+  EXPECT_EQ(counted(&most), before + kBytes + 2 * kPage);
+  ::munmap(all, kBytes);
+  EXPECT_EQ(counted(&most), before + 2 * kPage);
+  ::munmap(part, kPage + 1);
+  EXPECT_EQ(counted(&most), before);
+  EXPECT_GE(most, before + kBytes + 2 * kPage);
+  ::close(fd);
+}
+
+TEST(CallsOnSharedMemory, ManyThreadsMap) {
+  const auto counted = reinterpret_cast<SharedMemory>(::dlsym(RTLD_DEFAULT, kSharedMemoryName));
+  std::size_t most = 0;
+  const std::size_t before = counted(&most);
+  const auto work = [] {
+    const int fd = ::memfd_create("shared", MFD_CLOEXEC);
+    if (::ftruncate(fd, kPage) != 0) return;
+    for (int i = 0; i < 200; ++i) {
+      std::array<void*, 32> mapped;
+      for (void*& data : mapped) data = ::mmap(nullptr, kPage, PROT_READ, MAP_SHARED, fd, 0);
+      for (void* const data : mapped) ::munmap(data, kPage);
+    }
+    ::close(fd);
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counted(&most), before);
+}
+
 TEST_F(CallsOnMemory, AcrossTheBorder) {
   const std::size_t before = kPage;
   char* const data = memory.data() - before;

@@ -104,6 +104,9 @@ int discard_for(void* context, void* data, std::size_t bytes) {
 
 }  // namespace
 
+OpenedFiles::OpenedFiles()
+    : shared_memory_(reinterpret_cast<calls::SharedMemory>(::dlsym(RTLD_DEFAULT, calls::kSharedMemoryName))) {}
+
 OpenedFiles::~OpenedFiles() {
   serve(nullptr);
   for (const Opened& opened : files_) ::close(opened.fd);
@@ -225,6 +228,14 @@ const char* OpenedFiles::name(std::int32_t file) const {
     if (opened.fd == file) return opened.name.c_str();
   }
   return "a file";
+}
+
+SourceFiles::SharedMemory OpenedFiles::shared_memory() const {
+  SharedMemory shared;
+  std::size_t most = 0;
+  if (shared_memory_ != nullptr) shared.bytes = shared_memory_(&most);
+  shared.most_bytes = most;
+  return shared;
 }
 
 bool OpenedFiles::serve(FileMapper* mapper) {

@@ -8,13 +8,14 @@
 #include <mutex>
 #include <vector>
 
+#include "calls/table.h"
 #include "port/source_files.h"
 
 namespace ebb {
 
 class OpenedFiles final : public SourceFiles {
  public:
-  OpenedFiles() = default;
+  OpenedFiles();
   OpenedFiles(const OpenedFiles&) = delete;
   ~OpenedFiles() override;
 
@@ -27,6 +28,7 @@ class OpenedFiles final : public SourceFiles {
   std::string identity(std::int32_t file) const override;
   const char* name(std::int32_t file) const override;
   bool serve(FileMapper* mapper) override;
+  SharedMemory shared_memory() const override;
 
  private:
   struct Opened {
@@ -51,6 +53,7 @@ class OpenedFiles final : public SourceFiles {
   mutable std::mutex mutex_;
   std::vector<Opened> files_;
   bool serves_ = false;
+  const calls::SharedMemory shared_memory_;  // null: nobody counts
 };
 
 }  // namespace ebb
