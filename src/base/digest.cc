@@ -1,18 +1,15 @@
-// Chooses the variant of XXH3 for this processor, once. The variants live in files compiled for their instruction set.
-#define XXH_INLINE_ALL
+// Chooses the variant for this processor, once. The variants live in files compiled for their instruction set
+// (digest/).
 #include "base/digest.h"
 
-#include <xxhash.h>
-
 #include <atomic>
+
+#include "base/digest/lanes.h"
 
 namespace ebb {
 namespace internal {
 
-Digest digest_portable(std::span<const std::byte> bytes, std::uint64_t seed) {
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
-  return {hash.low64, hash.high64};
-}
+Digest digest_portable(std::span<const std::byte> bytes, std::uint64_t seed) { return digest_in_lanes(bytes, seed); }
 
 }  // namespace internal
 namespace {

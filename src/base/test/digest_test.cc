@@ -7,7 +7,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -22,13 +24,24 @@ std::vector<std::byte> noise(std::size_t size) {
   return bytes;
 }
 
-Digest portable(std::span<const std::byte> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+Digest published(const void* bytes, std::size_t size) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes, size);
   return {hash.low64, hash.high64};
 }
 
-// Below, at and above every boundary at which XXH3 changes its way of working, and the size of a block.
-const std::size_t kSizes[] = {0, 1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 1024, 1025, 4096, 100'003, 2u << 20};
+// What the header says, lane after lane.
+Digest portable(std::span<const std::byte> bytes) {
+  if (bytes.size() < kLanesBytesMin) return published(bytes.data(), bytes.size());
+  const std::size_t lane = bytes.size() / 4096 * 1024;
+  const Digest lanes[4] = {published(bytes.data(), lane), published(bytes.data() + lane, lane),
+                           published(bytes.data() + 2 * lane, lane),
+                           published(bytes.data() + 3 * lane, bytes.size() - 3 * lane)};
+  return published(lanes, sizeof lanes);
+}
+
+// Below, at and above every boundary at which XXH3 changes its way of working and lanes begin, and the size of a block.
+const std::size_t kSizes[] = {0,   1,   3,    4,    8,    9,     16,    17,      128,     129,
+                              240, 241, 1024, 1025, 4096, 32767, 32768, 100'003, 2u << 20};
 
 TEST(Digest, EveryVariantGivesTheSame) {
   for (const std::size_t size : kSizes) {
@@ -75,15 +88,42 @@ TEST(Digest, DoesNotDependOnAlignment) {
 }
 
 TEST(Digest, TellsEveryFlippedBit) {
-  std::vector<std::byte> bytes = noise(4096);
-  const Digest expected = digest(bytes);
-  for (std::size_t bit = 0; bit < bytes.size() * 8; bit += 101) {
-    const auto mask = static_cast<std::byte>(1u << bit % 8);
-    bytes[bit / 8] ^= mask;
-    EXPECT_NE(digest(bytes), expected) << bit;
-    bytes[bit / 8] ^= mask;
+  for (const auto& [size, every] : {std::pair<std::size_t, std::size_t>{4096, 101}, {kLanesBytesMin + 77, 997}}) {
+    std::vector<std::byte> bytes = noise(size);
+    const Digest expected = digest(bytes);
+    for (std::size_t bit = 0; bit < bytes.size() * 8; bit += every) {
+      const auto mask = static_cast<std::byte>(1u << bit % 8);
+      bytes[bit / 8] ^= mask;
+      EXPECT_NE(digest(bytes), expected) << bit;
+      bytes[bit / 8] ^= mask;
+    }
+    EXPECT_EQ(digest(bytes), expected);
   }
-  EXPECT_EQ(digest(bytes), expected);
+}
+
+// Leaves a random byte in many a place below, where the next digest has its variables.
+[[gnu::noinline]] void scribble(Rng& rng) {
+  volatile std::byte below[8192];
+  for (int i = 0; i < 64; ++i) below[rng.next() % sizeof below] = static_cast<std::byte>(rng.next());
+}
+
+TEST(Digest, DoesNotDependOnWhatAFormerOneHasLeft) {
+  const std::vector<std::byte> bytes = noise(kLanesBytesMin);
+  const Digest expected = internal::digest_portable(bytes, 7);
+  Rng rng(1);
+  for (int i = 0; i < 1000; ++i) {
+    scribble(rng);
+    ASSERT_EQ(internal::digest_portable(bytes, 7), expected) << i;
+  }
+}
+
+// Equal parts in another order are another block.
+TEST(Digest, TellsLanesThatHaveChangedPlaces) {
+  std::vector<std::byte> bytes = noise(kLanesBytesMin);
+  const Digest expected = digest(bytes);
+  const std::size_t lane = kLanesBytesMin / 4;
+  std::swap_ranges(bytes.begin(), bytes.begin() + lane, bytes.begin() + 2 * lane);
+  EXPECT_NE(digest(bytes), expected);
 }
 
 }  // namespace
