@@ -22,7 +22,7 @@ bool is_better(const Agreement& routine, const Agreement& plan) {
   return plan.share(1) < kPlanFails || routine.share(0) > plan.share(1) + kBetter;
 }
 // So many are on their way at once where the program may do something else: what it asks for then waits for no more.
-constexpr std::uint32_t kGuessedAtOnce = 4, kUnplannedAtOnce = 8;
+constexpr std::uint32_t kGuessedAtOnce = 4, kUnplannedAtOnce = 8, kEarlyAtOnce = 1;
 constexpr double kAlike = 0.98;
 constexpr std::uint32_t kAlikeMin = 3;    // iterations in a row until no routine is learned
 constexpr std::uint64_t kFirstSteps = 3;  // are about the program's beginning
@@ -322,7 +322,9 @@ Policy::Ahead Foresight::ahead(const PageTable& table, Tier below) {
   if (by_routine_) {
     const Routine::Next next = routine_->ahead(table);
     if (!next.block.valid()) return {};
-    return {.block = next.block, .worth = kHorizon - std::min(next.when, kHorizon), .at_once = kGuessedAtOnce};
+    return {.block = next.block,
+            .worth = kHorizon - std::min(next.when, kHorizon),
+            .at_once = next.urgent ? kGuessedAtOnce : kEarlyAtOnce};
   }
   if (!following() && loop_.active()) return loop_.next(table);
   if (!following()) {

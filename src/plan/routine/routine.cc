@@ -8,6 +8,7 @@ namespace ebb {
 namespace {
 
 constexpr double kLikely = 0.7;        // enough to fetch a block ahead
+constexpr double kCertain = 0.95;      // enough to fetch it where it may displace more
 constexpr double kLeastChance = 0.01;  // what is less likely is needed later than that, whatever it is
 constexpr double kNeverTicks = 1e15;
 constexpr std::uint64_t kMadeHere = 1ull << 63, kMadeBefore = 1ull << 61;  // in keys; serial numbers have neither
@@ -15,10 +16,13 @@ constexpr unsigned kOrdinalBits = 8;                                       // am
 constexpr std::uint32_t kMadeMax = 64, kFreedMax = 64;                     // by one slot; more are not learned
 constexpr std::uint64_t kLate = 64 * Slots::kTick;  // what was expected so long ago does not come
 constexpr int kDepthMax = 8;
-constexpr std::uint32_t kScanSlotsMax = 4096;    // in one call
-constexpr std::uint32_t kRestartEvery = 8;       // launches: what they have used up is no longer needed until there
-constexpr double kMemoryShare = 0.4;             // to be taken by what is needed until a block that is fetched
-constexpr double kEarly = 2, kBlocksAtOnce = 8;  // times what lies before it takes to fetch, and so much more
+constexpr std::uint32_t kScanSlotsMax = 4096;   // in one search
+constexpr std::uint32_t kLookBlocksMax = 4096;  // likewise, where memory is large
+constexpr std::uint32_t kRestartEvery = 8;      // launches: what they have used up is no longer needed until there
+constexpr double kLikelyShare = 0.4;            // of memory, to be taken by what is needed until a likely block
+constexpr double kCertainShare = 0.75;          // and until a certain one
+constexpr double kUrgent = 1, kEarly = 10;      // times what is needed before takes to fetch, and
+constexpr double kBlocksAtOnce = 8;             // so much more
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
@@ -65,13 +69,18 @@ void Routine::allocated(std::uint64_t serial, std::uint64_t bytes, BlockRange bl
   tensor.blocks = blocks;
   tensor.bytes = bytes;
   tensor.born = iteration_;
-  const Slot maker = made_by_current_ < kMadeMax ? slots_.current() : Slots::kNone;
-  if (maker != Slots::kNone) tensor.made = kMadeHere | std::uint64_t{maker} << kOrdinalBits | made_by_current_++;
+  // What the first launch of an iteration is about is made before it, such as a batch; before the very first one, what
+  // lasts.
+  const Slot maker = slots_.current();
+  const bool known = made_by_current_ < kMadeMax && (maker != Slots::kNone || iteration_ > 1);
+  if (known) tensor.made = kMadeHere | std::uint64_t{maker} << kOrdinalBits | made_by_current_++;
   add(serial, tensor);
   vacancies_.taken(blocks, now());
-  if (maker == Slots::kNone) return;
+  if (!known) return;
   made_[tensor.made] = serial;
-  slots_.operands(maker).push_back({tensor.made, bytes, 0, blocks.count, Slots::Kind::kMade});
+  if (maker != Slots::kNone) {
+    slots_.operands(maker).push_back({tensor.made, bytes, 0, blocks.count, Slots::Kind::kMade});
+  }
   const std::uint64_t when = next_use_of(tensor.made);
   next_uses_.see(serial, blocks, when == kNever ? end() : when, now());
 }
@@ -233,6 +242,7 @@ void Routine::step(double flash_in_ns) {
   slots_.step();
   ++iteration_;
   made_before_ = std::exchange(made_, {});
+  made_by_current_ = freed_by_current_ = 0;
   occurrences_.clear();
   anchor_ = 0;
   after_anchor_ = 0;
@@ -264,18 +274,19 @@ void Routine::restart_scan() {
   scan_ = {};
   scan_.slot = slots_.current() == Slots::kNone ? slots_.first() : slots_.next(slots_.current());
   counted_.clear();
+  looked_ahead_ = false;
   launches_since_restart_ = 0;
 }
 
 // Whether these fit in memory together with all that is needed before.
-bool Routine::count(const PageTable& table, BlockRange blocks) {
+bool Routine::count(const PageTable& table, BlockRange blocks, double share) {
   std::uint64_t more = 0, absent = 0;
   for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
     if (counted_.has(i)) continue;
     ++more;
     absent += table[i].state == BlockState::kOnFlash || table[i].state == BlockState::kFetching ? 1 : 0;
   }
-  const auto room = static_cast<std::uint64_t>(kMemoryShare * frames_);
+  const auto room = static_cast<std::uint64_t>(share * frames_);
   if (scan_.blocks + more + scan_.made_bytes / block_bytes_ > room) return false;
   counted_.add(blocks);
   scan_.blocks += more;
@@ -293,13 +304,14 @@ bool Routine::take_up(const Slots::Operand& operand) {
   return operand.kind == Slots::Kind::kUsed;
 }
 
-Routine::Next Routine::ahead(const PageTable& table) {
-  for (std::uint32_t slots = 0; slots < kScanSlotsMax; ++slots) {
+// Goes on to what is likely to be needed next, with memory for it beside all that is needed until then: its blocks, or
+// none. What is only likely is passed over where there is no room.
+BlockRange Routine::find_likely(const PageTable& table) {
+  for (; scan_.slots < kScanSlotsMax; ++scan_.slots, scan_.slot = slots_.next(scan_.slot), scan_.operand = 0) {
     if (scan_.slot == Slots::kNone) {
-      if (scan_.next_iteration) return {};
+      if (scan_.next_iteration || slots_.first() == Slots::kNone) return {};
       scan_.next_iteration = true;
       scan_.slot = slots_.first();
-      if (scan_.slot == Slots::kNone) return {};
     }
     const double chance = scan_.next_iteration ? slots_.usual(scan_.slot) : slots_.chance(scan_.slot);
     const auto& operands = slots_.operands(scan_.slot);
@@ -311,20 +323,53 @@ Routine::Next Routine::ahead(const PageTable& table) {
       const BlockRange all = tensor->second.blocks;
       const std::uint32_t first = std::min(operand.first_block, all.count);
       const BlockRange blocks{BlockIndex(all.first.value() + first), std::min(operand.blocks, all.count - first)};
-      if (!count(table, blocks)) return {};
-      if (scan_.ns > kEarly * (static_cast<double>(scan_.absent) + kBlocksAtOnce) * flash_in_ns_) return {};
-      const std::uint64_t when = scan_.next_iteration ? end() + slots_.when(scan_.slot)
-                                                      : base_ + std::max(slots_.when(scan_.slot), slots_.now());
-      for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
-        next_uses_.expect(i, when, now());
-        if (table[i].state == BlockState::kOnFlash && table[i].queue == 0) return {i, when};
-      }
+      if (count(table, blocks, chance >= kCertain ? kCertainShare : kLikelyShare)) return blocks;
+      if (chance >= kCertain) return {};
     }
     scan_.ns += static_cast<double>(slots_.duration_ns(scan_.slot)) * chance;
-    scan_.slot = slots_.next(scan_.slot);
-    scan_.operand = 0;
   }
   return {};
+}
+
+// How far to fetch now. Something is due if it would be early to begin now with all that is absent until there, and it
+// is urgent if that would be late. What comes before something that is due is due, too, however long there is until
+// then: the passes of an optimizer, which need much at once, are prepared for in those before.
+void Routine::look_ahead(const PageTable& table) {
+  looked_ahead_ = true;
+  due_slots_ = urgent_slots_ = 0;
+  const Scan start = scan_;
+  std::uint64_t absent = 0;
+  for (BlockRange blocks = find_likely(table); blocks.count > 0; blocks = find_likely(table)) {
+    const auto takes_ns = [&](double before) { return (before + kBlocksAtOnce) * flash_in_ns_; };
+    if (scan_.ns > kEarly * takes_ns(kCertainShare * frames_)) break;  // nor is anything behind it due
+    if (scan_.blocks > kLookBlocksMax) break;
+    if (scan_.absent > absent) {
+      absent = scan_.absent;
+      const double before_ns = takes_ns(static_cast<double>(absent));
+      if (scan_.ns <= kEarly * before_ns) due_slots_ = scan_.slots + 1;
+      if (scan_.ns <= kUrgent * before_ns) urgent_slots_ = scan_.slots + 1;
+    }
+    ++scan_.operand;
+  }
+  scan_ = start;
+  counted_.clear();
+}
+
+Routine::Next Routine::ahead(const PageTable& table) {
+  if (!looked_ahead_) look_ahead(table);
+  while (true) {
+    const BlockRange blocks = find_likely(table);
+    if (blocks.count == 0 || scan_.slots >= due_slots_) return {};
+    const std::uint64_t when = scan_.next_iteration ? end() + slots_.when(scan_.slot)
+                                                    : base_ + std::max(slots_.when(scan_.slot), slots_.now());
+    for (BlockIndex i = blocks.first; i != blocks.end(); i = i.next()) {
+      next_uses_.expect(i, when, now());
+      if (table[i].state == BlockState::kOnFlash && table[i].queue == 0) {
+        return {i, when, scan_.slots < urgent_slots_};
+      }
+    }
+    ++scan_.operand;
+  }
 }
 
 }  // namespace ebb

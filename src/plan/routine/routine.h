@@ -45,6 +45,7 @@ class Routine {
   struct Next {
     BlockIndex block;
     std::uint64_t when = 0;
+    bool urgent = false;  // it comes too late if it does not begin now
   };
   Next ahead(const PageTable& table);
   // How far the iteration that ended last was foreseen: what was likely is what was expected.
@@ -85,6 +86,7 @@ class Routine {
     Slot slot = Slots::kNone;
     std::uint32_t operand = 0;
     bool next_iteration = false;
+    std::uint32_t slots = 0;   // passed
     std::uint64_t blocks = 0;  // needed until there
     std::uint64_t absent = 0;  // of these
     std::uint64_t made_bytes = 0;
@@ -92,7 +94,9 @@ class Routine {
   };
   void restart_scan();
   bool take_up(const Slots::Operand& operand);
-  bool count(const PageTable& table, BlockRange blocks);
+  bool count(const PageTable& table, BlockRange blocks, double share);
+  BlockRange find_likely(const PageTable& table);
+  void look_ahead(const PageTable& table);
 
   Slots slots_;
   std::uint32_t iteration_ = 1;
@@ -113,6 +117,8 @@ class Routine {
   std::uint32_t frames_ = 0;
   double flash_in_ns_ = 0;
   Scan scan_;  // for what to fetch: how far it has come
+  bool looked_ahead_ = false;
+  std::uint32_t due_slots_ = 0, urgent_slots_ = 0;  // of the scan: until there something is due, and urgent
   std::uint32_t launches_since_restart_ = 0;
   BlockMarks counted_;  // by the scan
 };

@@ -284,6 +284,48 @@ TEST_F(ExpertsTest, WhatThereIsTimeForIsFetchedLater) {
   EXPECT_EQ(routine_.ahead(table_).block, block_of(state(4)).first);
 }
 
+// As an optimizer's pass needs it, after a pass that needs nothing.
+TEST_F(ExpertsTest, WhatIsNeededAtOnceIsPreparedForLongBefore) {
+  constexpr int kLaunches = 40;
+  std::vector<std::uint64_t> all;
+  for (std::uint32_t i = 0; i < kExperts; ++i) all.insert(all.end(), {state(i), square(i)});
+  const auto go_on = [&](int launches) {
+    for (int i = 0; i < launches; ++i) launch(9, {kRouter});
+  };
+  for (int i = 0; i < 8; ++i) {
+    go_on(kLaunches);
+    launch(10, all);
+    routine_.step(2e5);  // flash of 5 blocks a launch
+  }
+  go_on(1);
+  send_out(all.back());
+  EXPECT_FALSE(routine_.ahead(table_).block.valid()) << "for one block there is time";
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) send_out(all[i]);
+  go_on(8);  // until it looks again
+  Routine::Next next = routine_.ahead(table_);
+  EXPECT_EQ(next.block, block_of(all.front()).first);
+  EXPECT_FALSE(next.urgent);
+  go_on(kLaunches - 10);
+  next = routine_.ahead(table_);
+  EXPECT_EQ(next.block, block_of(all.front()).first);
+  EXPECT_TRUE(next.urgent);
+}
+
+// A batch is another tensor in each iteration, and no launch has made it.
+TEST_F(ExpertsTest, WhatIsMadeBeforeTheFirstLaunchIsKnownAgain) {
+  for (std::uint32_t i = 0; i <= 40; ++i) {
+    const std::uint64_t batch = make();
+    launch(2, {batch, weight(i % kExperts)});
+    if (i == 40) break;
+    launch(3, {batch});
+    launch(7, {weight(i % kExperts), state(i % kExperts)});
+    routine_.freed(batch);
+    routine_.step(1e6);
+  }
+  for (std::uint32_t i = 0; i < kExperts; ++i) send_out(state(i));
+  EXPECT_EQ(routine_.ahead(table_).block, block_of(state(40 % kExperts)).first);
+}
+
 TEST_F(ExpertsTest, WhatIsFetchedIsWorthItsUse) {
   train(40);
   forward(4);
