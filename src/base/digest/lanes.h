@@ -1,6 +1,6 @@
 // XXH3 over a block in four lanes at once. A block comes from the disk, or was used long ago: it lies in memory and not
-// in a cache, and what takes time is to read it. One thread that reads at four places, in turns, reads 1.5 times as
-// much (design/0002). For the files that are a variant for a processor, once each: everything here is theirs alone,
+// in a cache, and what takes time is to read it. One thread that reads at four places, in turns, reads two thirds
+// more (design/0002). For the files that are a variant for a processor, once each: everything here is theirs alone,
 // because it is compiled for that processor.
 #pragma once
 

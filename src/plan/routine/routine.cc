@@ -323,6 +323,7 @@ BlockRange Routine::find_likely(const PageTable& table) {
       const BlockRange all = tensor->second.blocks;
       const std::uint32_t first = std::min(operand.first_block, all.count);
       const BlockRange blocks{BlockIndex(all.first.value() + first), std::min(operand.blocks, all.count - first)};
+      if (blocks.count == 0) continue;
       if (count(table, blocks, chance >= kCertain ? kCertainShare : kLikelyShare)) return blocks;
       if (chance >= kCertain) return {};
     }

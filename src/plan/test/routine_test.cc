@@ -311,6 +311,18 @@ TEST_F(ExpertsTest, WhatIsNeededAtOnceIsPreparedForLongBefore) {
   EXPECT_TRUE(next.urgent);
 }
 
+TEST_F(ExpertsTest, ALaunchOnNothingOfATensorEndsNoSearch) {
+  const Touch nothing{weight(1), 0, {block_of(weight(1)).first, 0}, true};
+  for (int i = 0; i < 8; ++i) {
+    launch(1, {kRouter});
+    routine_.launched(9, {&nothing, 1});
+    launch(10, {state(1)});
+    routine_.step(1e6);
+  }
+  send_out(state(1));
+  EXPECT_EQ(routine_.ahead(table_).block, block_of(state(1)).first);
+}
+
 // A batch is another tensor in each iteration, and no launch has made it.
 TEST_F(ExpertsTest, WhatIsMadeBeforeTheFirstLaunchIsKnownAgain) {
   for (std::uint32_t i = 0; i <= 40; ++i) {
