@@ -110,6 +110,7 @@ def _claim_rank(path, rank, size):
 def _join(path):
     """Takes a part in the job, or what is there of it: a name for the page, and the number of a rank."""
     rank = _rank()
+    launches = rank is None and _launches()
     os.environ["EBB_RANK"] = ""
     if not os.path.exists(os.path.dirname(path)):
         return False  # `ebb run` has ended and taken its directory along
@@ -117,9 +118,9 @@ def _join(path):
         os.environ["EBB_RANK"] = "%d/%d" % rank
         first = rank[0] == 0
     else:
-        first = rank is None and not _launches() and _claim(path)
+        first = rank is None and not launches and _claim(path)
         os.environ["EBB_STATS"] = _page() if first else _page() + ".p%d" % os.getpid()
-    if not first:
+    if not first and not launches:  # what it launches may be
         for name in ("EBB_RECORD", "EBB_RECORD_ITERATIONS", "EBB_GUIDE"):
             os.environ.pop(name, None)
     return True

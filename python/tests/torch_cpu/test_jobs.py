@@ -1,5 +1,6 @@
 """`ebb run` over several processes: one budget for all of them, with the losses that they have without Ebbtide."""
 
+import json
 import os
 import pathlib
 import signal
@@ -41,6 +42,16 @@ def test_ranks_of_torchrun(flash, folder, kind, budget):
     for rank in summary["ranks"]:
         assert rank["evicted_bytes"] > 0 and rank["fetched_bytes"] > 0
     assert "rank 0" in run.err and "1 process that only imported torch" in run.err
+
+
+# The launcher, which has nothing to record, comes first.
+def test_rank_0_is_recorded(flash, folder):
+    trace = folder / "rank.jsonl"
+    run = Run(folder, flash, 64 * MIB, [*TWO, RANKS, "ddp", "--steps", 8], more=["--record", trace])
+    assert run.end() == 0, run.err
+    lines = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    operators = {line["op"] for line in lines if "launch" in line}
+    assert {"aten::linear", "aten::addcdiv_"} <= operators
 
 
 def watched(folder, flash, budget, width, share):
