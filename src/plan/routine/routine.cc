@@ -332,8 +332,8 @@ BlockRange Routine::find_likely(const PageTable& table) {
   return {};
 }
 
-// How far to fetch now. Something is due if it would be early to begin now with all that is absent until there, and it
-// is urgent if that would be late. What comes before something that is due is due, too, however long there is until
+// How far to fetch now. Something is due if it is not early any more to begin with all that is absent until there, and
+// urgent if it is late to do so. What comes before something that is due is due, too, however long there is until
 // then: the passes of an optimizer, which need much at once, are prepared for in those before.
 void Routine::look_ahead(const PageTable& table) {
   looked_ahead_ = true;
