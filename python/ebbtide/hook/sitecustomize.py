@@ -18,6 +18,7 @@ import sys
 
 _OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 _EXIT_CODE = 2
+_OF_THE_FIRST = ("EBB_RECORD", "EBB_RECORD_ITERATIONS", "EBB_GUIDE")
 
 
 def _stop(message):
@@ -121,7 +122,7 @@ def _join(path):
         first = rank is None and not launches and _claim(path)
         os.environ["EBB_STATS"] = _page() if first else _page() + ".p%d" % os.getpid()
     if not first and not launches:  # what it launches may be
-        for name in ("EBB_RECORD", "EBB_RECORD_ITERATIONS", "EBB_GUIDE"):
+        for name in _OF_THE_FIRST:
             os.environ.pop(name, None)
     return True
 
@@ -164,8 +165,11 @@ def _start():
         import ebbtide
     except Exception as error:
         _stop(_unloadable(error))
+    launches = _rank() is None and _launches()
+    of_its_ranks = {name: os.environ.pop(name) for name in _OF_THE_FIRST if launches and name in os.environ}
     try:
         ebbtide._enable_from_environment()
+        os.environ.update(of_its_ranks)
     except ImportError as error:
         _stop(_unloadable(error))
     except Exception as error:

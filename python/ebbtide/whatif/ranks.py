@@ -13,6 +13,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 NOTE = "collectives exchange nothing and take no time: what a network costs, ebb sim --ranks says"
 
+_ALIKE = "what a stage of another rank passes on is taken to be like what this rank's stages do"
+_UNHEARD = ("this rank waits for what another one says, and is followed alone: ebb run --record, and ebb sim of what "
+            "it recorded, foretell such a rank")
+
 _BUCKET_BYTES = 25 << 20
 
 
@@ -98,6 +102,63 @@ def _meshes_of_numbers():
     device_mesh.init_device_mesh = torch.distributed.init_device_mesh = real(device_mesh.init_device_mesh)
 
 
+def _objects(c10d):
+    """Of objects of other ranks nothing is known: where all say something they say what this one says, and what only
+    another one says cannot be heard."""
+    def all_gather_object(object_list, obj, *_others, **_named):
+        object_list[:] = [obj] * len(object_list)
+
+    def gather_object(obj, object_gather_list=None, *_others, **_named):
+        if object_gather_list:
+            object_gather_list[:] = [obj] * len(object_gather_list)
+
+    def broadcast_object_list(_objects, src=None, group=None, device=None, group_src=None, **_named):
+        own = c10d.get_rank(group) if group_src is not None else c10d.get_rank()
+        if (group_src if group_src is not None else src or 0) != own:
+            raise RuntimeError(_UNHEARD)
+
+    def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, *_others, **_named):
+        if not scatter_object_input_list:
+            raise RuntimeError(_UNHEARD)
+        scatter_object_output_list[0] = scatter_object_input_list[0]
+
+    def send_object_list(*_others, **_named):
+        pass
+
+    def recv_object_list(*_others, **_named):
+        raise RuntimeError(_UNHEARD)
+
+    for function in (all_gather_object, gather_object, broadcast_object_list, scatter_object_list, send_object_list,
+                     recv_object_list):
+        for module in (c10d, torch.distributed):
+            setattr(module, function.__name__, function)
+
+
+def _stages(notes):
+    """Stages of a pipeline tell each other what they will send. A gradient is like what it is the gradient of. What an
+    earlier stage on another rank makes is taken to be like what the last one on this rank made."""
+    try:
+        from torch.distributed.pipelining import stage
+        forward, backward, derived = stage._StageForwardMeta, stage._StageBackwardMeta, stage._derive_grad_metas
+    except (ImportError, AttributeError):
+        return  # the first stage of other versions hears nothing from others
+    made = []
+
+    def send_meta(_self, meta, _to):
+        if isinstance(meta, forward):
+            made[:] = [meta]
+
+    def receive_meta(self, source):
+        if source > self.stage_index:
+            return backward(backward_metas=derived(self._stage_meta.outputs))
+        if not made:
+            raise RuntimeError(_UNHEARD)
+        notes.add(_ALIKE)
+        return made[0]
+
+    stage.PipelineStage._send_meta, stage.PipelineStage._recv_meta = send_meta, receive_meta
+
+
 def _storages_that_come_and_go(recorder):
     resize = torch.UntypedStorage.resize_
 
@@ -130,6 +191,8 @@ def install(notes, recorder):
     # By these names they are called: c10d's own, and what torch.distributed has taken over from it.
     for module in (c10d, torch.distributed):
         module.init_process_group, module.new_group = init_process_group, new_group
+    _objects(c10d)
+    _stages(notes)
     _data_parallel()
     _meshes_of_numbers()
     _storages_that_come_and_go(recorder)

@@ -54,6 +54,15 @@ def test_rank_0_is_recorded(flash, folder):
     assert {"aten::linear", "aten::addcdiv_"} <= operators
 
 
+def test_a_guide_is_rank_0_s(flash, folder):
+    """And none of the launcher's, which would make memory ready for what it never does."""
+    run = Run(folder, flash, 64 * MIB, [*TWO, RANKS, "ddp"], more=["--guide", folder / "guide.jsonl"])
+    assert run.end() == 0, run.err
+    summary = run.summary()
+    assert summary["ranks"][0]["guided"] > 0 and summary["ranks"][1]["guided"] == 0
+    assert [each["name"] for each in summary["job"]["processes"] if each["used_memory"]] == ["python", "python"]
+
+
 def watched(folder, flash, budget, width, share):
     run = Run(folder, flash, budget, [*TWO, RANKS, "ddp", "--width", width], block="2MiB",
               more=["--share", share, "--quiet"])

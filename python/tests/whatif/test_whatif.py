@@ -395,17 +395,25 @@ def test_plan_predicts_less_memory(tmp_path, ebb):
     assert "128 MiB" in table and "bound by" in table and "\x1b" not in table
 
 
-@pytest.mark.parametrize("kind", ["ddp", pytest.param("fsdp", marks=pytest.mark.slow)])
-def test_a_rank_of_a_launcher_is_followed(kind, tmp_path, ebb, cache, flash):
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
+RANKS, STAGES = "python/tests/programs/ranks.py", "examples/engines/pipeline.py"
+
+
+@pytest.mark.parametrize("program, layers", [
+    ((RANKS, "ddp"), 6),
+    pytest.param((RANKS, "fsdp"), 3, marks=pytest.mark.slow),  # each rank keeps half of each layer
+    ((STAGES, ), 4),
+], ids=["ddp", "fsdp", "pipeline"])
+def test_a_rank_of_a_launcher_is_followed(program, layers, tmp_path, ebb, cache, flash):
     """Weights and state are exact, and the peak is that of a rank that really runs; two share memory and disk."""
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2,
-             ROOT / "python/tests/programs/ranks.py", kind, "--width", 1024]
+    words = [*LAUNCH, ROOT / program[0], *program[1:], "--width", 1024]
     planned = ebb("plan", "--json", "--memory", "64MiB,1GiB", *SPEEDS, "--", *words)
     assert planned.returncode == 0, planned.stderr
     found = json.loads(planned.stdout)
-    weights = 6 * (1024 + 1) * 1024 * 4 // (2 if kind == "fsdp" else 1)
+    weights = layers * (1024 + 1) * 1024 * 4
     assert found["program"]["bytes"]["weight"] == weights
-    assert found["program"]["bytes"]["optimizer"] - 2 * weights == 12 * 4, "and a count for each parameter"
+    counts = (found["program"]["bytes"]["optimizer"] - 2 * weights) // 4
+    assert counts in (2 * layers, 4 * layers), "and a count for each parameter"
     assert found["program"]["ranks"] == found["ranks_here"] == 2
     less, more = found["budgets"]
     assert less["memory_bytes"] == 64 * 2**20 and less["flash_write_bytes"] > 0 and more["flash_write_bytes"] == 0
@@ -415,6 +423,30 @@ def test_a_rank_of_a_launcher_is_followed(kind, tmp_path, ebb, cache, flash):
     for rank in json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["ranks"]:
         # fully_shard gathers ahead, as threads happen to run.
         assert abs(found["peak_bytes"] - rank["peak_live_bytes"]) < 0.1 * rank["peak_live_bytes"]
+
+
+SAY = """
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    if dist.get_rank() == 0:
+        everybody, gathered, sent, own = [None] * 2, [None] * 2, ["mine"], [None]
+        dist.all_gather_object(everybody, 7)
+        dist.gather_object(8, gathered)
+        dist.broadcast_object_list(sent, src=0)
+        dist.scatter_object_list(own, ["first", "second"])
+        dist.send_object_list(sent, dst=1)
+        torch.ones(sum(everybody) + sum(gathered) + len(sent[0] + own[0]))
+"""
+
+
+def test_of_objects_of_other_ranks_this_ones_are_known(tmp_path, ebb):
+    words = [*LAUNCH, script(tmp_path, SAY)]
+    followed = ebb("plan", "--json", *SPEEDS, "--", *words)
+    assert followed.returncode == 0, followed.stderr
+    assert json.loads(followed.stdout)["peak_bytes"] == 4 * (2 * 7 + 2 * 8 + len("minefirst"))
+    script(tmp_path, SAY, "        dist.recv_object_list(own, src=1)")
+    waits = ebb("plan", *SPEEDS, "--", *words)
+    assert waits.returncode == 1 and "waits for what another one says" in waits.stderr and "\n" not in waits.stderr[:-1]
 
 
 @pytest.mark.parametrize("arguments, expected", [
