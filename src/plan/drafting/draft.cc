@@ -33,6 +33,7 @@ Drafter::Drafter(const Recording& recording, const PlanLimits& limits)
       items_(pieces_.size()),
       early_(size_) {
   find_state();
+  find_over();
 }
 
 void Drafter::find_state() {
@@ -54,6 +55,26 @@ void Drafter::find_state() {
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
     state_.push_back(fits && pieces_[i].carried && written[i] && unused[i]);
     state_blocks_ += state_[i] ? blocks_of(i) : 0;
+  }
+}
+
+// Twice from the end, for what is over in the next iteration.
+void Drafter::find_over() {
+  over_.assign(pieces_.touches_total(), false);
+  std::vector<std::uint32_t> later(pieces_.size(), kNone);  // the touch behind
+  for (std::uint32_t i = 0; i < 2 * size_; ++i) {
+    const Position event = size_ - 1 - i % size_;
+    for (std::uint32_t k = pieces_.first_touch(event); k < pieces_.end_touch(event); ++k) {
+      const Pieces::Touch& touch = pieces_.touch(k);
+      const std::uint32_t next = later[touch.piece];
+      if (touch.needed) {
+        over_[k] = next != kNone && !pieces_.touch(next).written && over_[next];
+        has_over_ = has_over_ || over_[k];
+      } else if (touch.next != Pieces::kNever) {
+        over_[k] = computed_ns_[touch.next] - computed_ns_[event + std::size_t{1}] > block_ns(Tier::kFlash);
+      }
+      later[touch.piece] = k;
+    }
   }
 }
 
@@ -126,8 +147,9 @@ void Drafter::queue(std::uint32_t piece) {
   Item& item = items_[piece];
   if (!item.live || item.present == 0) return;
   item.rank = item.next + (dies_late(item) ? 2 * std::uint64_t{size_} : 0);
-  if (item.old && item.next != Pieces::kNever && item.next > now_) {
-    item.rank += static_cast<std::uint64_t>((taste_.old_factor - 1) * static_cast<double>(item.next - now_));
+  if (item.next != Pieces::kNever && item.next > now_) {
+    const double factor = std::max(item.old ? taste_.old_factor : 1, leaves_when_over(item) ? taste_.over_factor : 1);
+    item.rank += static_cast<std::uint64_t>((factor - 1) * static_cast<double>(item.next - now_));
   }
   if (item.present <= staying_[piece]) item.rank = 0;
   if (item.present > floors_[piece]) item.rank += 4 * std::uint64_t{size_};  // before all that has no more than that

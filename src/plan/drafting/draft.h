@@ -43,6 +43,8 @@ class Drafter {
   std::vector<std::uint32_t> staying(double state_share) const;
   // Whether there is what Taste::state_share is for.
   bool has_state() const { return state_blocks_ > 0; }
+  // Whether there is what Taste::over_factor is for.
+  bool has_over() const { return has_over_; }
   double block_ns(Tier tier) const { return tier == Tier::kHost ? limits_.host_in_ns : limits_.flash_in_ns; }
 
  private:
@@ -63,6 +65,7 @@ class Drafter {
 
   void draft_rounds();
   void find_state();
+  void find_over();
   template <typename Of>
   std::vector<std::uint32_t> part_of_each(double part, Of&& of) const;
   void begin();
@@ -74,6 +77,7 @@ class Drafter {
   void queue(std::uint32_t piece);
   void unqueue(std::uint32_t piece) { idle_.erase({items_[piece].rank, piece}); }
   bool dies_late(const Item& item) const;
+  bool leaves_when_over(const Item& item) const { return item.touch != kNone && over_[item.touch]; }
   void finish();
   std::vector<std::int64_t> absent_blocks() const;
   EventBlocks present_blocks() const;
@@ -91,6 +95,8 @@ class Drafter {
   std::vector<double> start_ns_;  // by which fetches are scheduled
   Taste taste_;
   std::vector<Item> items_;
+  std::vector<bool> over_;                                  // by touch: what it holds is over before it is freed
+  bool has_over_ = false;                                   // and is used again before that
   std::vector<bool> state_;                                 // by piece: changed, and unused for most of an iteration
   std::uint64_t state_blocks_ = 0;                          // in all of those
   std::vector<std::uint32_t> staying_;                      // by piece: blocks that never leave (Taste::state_share)

@@ -10,6 +10,9 @@ struct Taste {
   // been written by the time it leaves, which spares the lane out, and comes back once more, which the lane in pays
   // for.
   double old_factor = 1;
+  // The same of content that is written when it leaves because it is over, and freed much later: if it leaves before
+  // that, the write is the same one, and what else would leave is spared its own.
+  double over_factor = 1;
   // An absence goes to flash if its lane is free within the time that it takes for so many blocks; if too few do,
   // twice.
   double patience_blocks = 256;

@@ -22,6 +22,11 @@ constexpr double kBetterRead = 1.1, kBetterWritten = 0.97, kSpreadMore = 0.1;
 // Parts of memory that are tried for state.
 constexpr std::array<double, 5> kStateShares{0.2, 0.4, 0.6, 0.8, 0.9};
 constexpr double kBetterState = 0.995, kBetterWithState = 0.985;
+// What is tried for content that is written anyhow; a draft that moves so much less need promise no more than the
+// others.
+constexpr std::array<double, 2> kOverFactors{8, 32};
+constexpr std::array<double, 3> kOverLeads{0.5, 0.25, 0};
+constexpr double kBetterWithOver = 0.98, kMovedLess = 0.95;
 // Blocks are shifted so often at most, and so often without a gain.
 constexpr int kShiftsMax = 16, kVainShiftsMax = 8;
 constexpr double kWrittenMax = 0.125, kMovedMax = 1.15;
@@ -50,8 +55,10 @@ class Search {
     consider_with(kBetter, [](Taste& taste) { taste.lead_share = 0.5; });
     consider_with(kBetter, [](Taste& taste) { taste.paced = true; });
     consider_spread();
+    const Candidate found = best_;
     consider_state();
     consider_shifts();
+    consider_over(found);
     return hand_out();
   }
 
@@ -148,6 +155,35 @@ class Search {
     drafter_.draft(best_.taste);
     Candidate other = shifted(best_);
     if (other.ns < (writes(best_) ? kBetterWritten : kBetter) * best_.ns) best_ = std::move(other);
+  }
+
+  // What is over before it is freed leaves in place of what else would have to be written. It pays where room for what
+  // returns is not made long before, which such content is not there to give. Beside the best so far, which began with
+  // `found` as well.
+  void consider_over(const Candidate& found) {
+    if (found.ns <= computed_ns() / kBetter || !drafter_.has_over()) return;
+    const Candidate without = std::exchange(best_, found);
+    for (const double factor : kOverFactors) {
+      for (const double lead_share : kOverLeads) {
+        consider_with(kBetterState, [&](Taste& taste) {
+          taste.old_factor = 1;
+          taste.over_factor = factor;
+          taste.lead_share = lead_share;
+        });
+      }
+    }
+    consider_shifts();
+    const double better = moved(best_) < kMovedLess * moved(without) ? 1 : kBetterWithOver;
+    if (best_.ns >= better * without.ns) best_ = without;
+  }
+
+  // Blocks that the lanes take, in and out.
+  static double moved(const Candidate& candidate) {
+    double blocks = 0;
+    for (const PieceAbsence& absence : candidate.absences) {
+      blocks += absence.unwritten + (absence.needed ? absence.blocks : 0);
+    }
+    return blocks;
   }
 
   // Whether more leaves with a write than a little.

@@ -270,6 +270,41 @@ TEST(Planner, ForStateThatStaysWeightsLeave) {
   }
 }
 
+// Weights used forward and backward, where gradients come; an optimizer changes the weights and is the last to use the
+// gradients, which are freed when it is through with all.
+TEST(Planner, WhatIsWrittenAnyhowOnceItIsOverLeavesInPlaceOfWeights) {
+  constexpr std::uint32_t kLayers = 4, kBlocks = 8;
+  Script script(2 * kLayers);
+  std::vector<std::uint64_t> gradients(kLayers + 1);
+  for (std::uint32_t i = 1; i <= kLayers; ++i) script.launch({{i, kBlocks}}, 2000);
+  for (std::uint32_t i = kLayers; i >= 1; --i) {
+    gradients[i] = script.allocate(kBlocks);
+    script.launch({{i, kBlocks}, {gradients[i], kBlocks}}, 4000);
+  }
+  for (std::uint32_t i = 1; i <= kLayers; ++i) {
+    script.launch({{gradients[i], kBlocks}}, 400);
+    script.update({{i, kBlocks}, {kLayers + i, kBlocks}}, 400);
+  }
+  for (std::uint32_t i = 1; i <= kLayers; ++i) script.free(gradients[i]);
+  Taste taste;
+  const auto absent = [&](auto&& counts) {
+    std::uint32_t blocks = 0;
+    for (const TensorAbsence& absence : make_plan(script.recording(), limits(48), taste).absences) {
+      const Recording::Event& event = script.recording().event(absence.after);
+      const auto uses = script.recording().uses(event);
+      const std::uint64_t tensor = script.recording().reference(uses[absence.use - event.first_use].reference).serial;
+      blocks += absence.needed && counts(tensor) ? absence.blocks : 0;
+    }
+    return blocks;
+  };
+  const auto weight = [](std::uint64_t tensor) { return tensor <= kLayers; };
+  const auto gradient = [](std::uint64_t tensor) { return tensor > 2 * kLayers; };
+  const std::uint32_t weights_before = absent(weight), gradients_before = absent(gradient);
+  taste.over_factor = 32;
+  EXPECT_LT(absent(weight), weights_before);
+  EXPECT_GT(absent(gradient), gradients_before);
+}
+
 TEST(Planner, ToTheTasteThatASearchFoundThePlanIsTheSame) {
   const Script script = training(24, 4);
   const Plan found = make_plan(script.recording(), limits(40, 24));
