@@ -33,18 +33,21 @@ std::vector<std::string> environment_for(const ScratchDirectory& scratch, const 
   return environment_with(variables);
 }
 
-// Why there is no trace, in one message.
+// Why there is no trace, in one message, and what the program said last, where that may tell more.
 std::string failure_of(const ScratchDirectory& scratch, const ChildOutcome& outcome, const Json& report) {
-  const auto error = report.find("error");
-  if (report.is_object() && error != report.end() && error->is_string()) return error->get<std::string>();
+  const bool reported = report.is_object() && report.contains("error") && report["error"].is_string();
+  const bool claimed = ::access(scratch.file("claim").c_str(), F_OK) == 0;
+  const std::string problem =
+      reported ? report["error"].get<std::string>()
+               : fmt::format("{} (exit code {})",
+                             claimed ? "the program ended before a step was over"
+                                     : "the program never imported torch, or ran Python with -I, -E or -S, which skip "
+                                       "Ebbtide's hook",
+                             outcome.exit_code);
+  if (reported && !report.value("said", false)) return problem;
   std::string tail = tail_of(scratch.file("output"), kTailLines);
   while (!tail.empty() && tail.back() == '\n') tail.pop_back();
-  const bool claimed = ::access(scratch.file("claim").c_str(), F_OK) == 0;
-  return fmt::format("{} (exit code {}){}{}",
-                     claimed ? "the program ended before a step was over"
-                             : "the program never imported torch, or ran Python with -I, -E or -S, which skip "
-                               "Ebbtide's hook",
-                     outcome.exit_code, tail.empty() ? "" : "; it said last:\n", tail);
+  return tail.empty() ? problem : fmt::format("{}; it said last:\n{}", problem, tail);
 }
 
 }  // namespace

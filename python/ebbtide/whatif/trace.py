@@ -17,6 +17,9 @@ from .recorder import FREE, Launch
 from .roofline import Roofline, Rough
 
 _NEVER = 1 << 62
+# `said`: what the program printed last may say why.
+_NOTHING = {"error": "the program ended without computing anything with tensors; give the command that trains",
+            "said": True}
 _PIECES_MAX = 1024  # of one storage; it stays whole if there are more, as in `ebb run` (src/plan/parts.h)
 _MMAP_BYTES = 32 << 20  # malloc maps, and unmaps, what is larger: it is fresh every time
 
@@ -180,7 +183,7 @@ def write_guide(session):
             writer.free(number)
         writer.line(mark="step")
     if writer.launches == 0:
-        return {"error": "the program ended without computing anything with tensors; give the command that trains"}
+        return dict(_NOTHING)
     return {"seconds": round(seconds, 3), "steps": len(session.boundaries), "launches": writer.launches}
 
 
@@ -226,7 +229,7 @@ def write(session):
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # before a calibration takes some
     first = _first_launch(window)
     if first is None:
-        return {"error": "the program ended without computing anything with tensors; give the command that trains"}
+        return dict(_NOTHING)
     measured = calibration.get()
     roofline = Roofline(measured)
     durations = [max(1, round(roofline.estimate(call))) for call in recorder.calls]
