@@ -471,8 +471,9 @@ def test_usage_errors_are_one_line(arguments, expected, ebb):
 def test_plan_tells_why_there_is_none(tmp_path, ebb):
     failed = ebb("plan", *SPEEDS, "--", sys.executable, script(tmp_path, "raise ValueError('no such data')\n"))
     assert failed.returncode == 1 and "no such data" in failed.stderr and failed.stderr.startswith("ebb: ")
-    unfit = ebb("plan", *SPEEDS, "--", sys.executable, script(tmp_path, "import argparse\n"
-                "parser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\nparser.parse_args()\n"))
+    wants = ("import argparse\nwanted = argparse.ArgumentParser()\n"
+             "wanted.add_argument('--data', required=True)\nwanted.parse_args()\n")
+    unfit = ebb("plan", *SPEEDS, "--", sys.executable, script(tmp_path, wants))
     assert unfit.returncode == 1 and "required: --data" in unfit.stderr.splitlines()[-1]
     other = ebb("plan", *SPEEDS, "--", sys.executable, "-c", "print(1)")
     assert other.returncode == 1 and "never imported torch" in other.stderr
