@@ -34,8 +34,9 @@ def test_without_cgroups_nothing_is_mapped_and_nothing_is_claimed():
 
 
 def test_fio_stands_beside_streams_with_the_range_of_rounds():
-    rows = reports.streams.flash_table({"transform": {"program": [1e9, 3e9], "fio": [2e9, 2e9]}})
-    assert rows[1] == ["transform", "2.00 (1.00-3.00)", "2.00 (2.00-2.00)", "100%", "50% to 150%"]
+    records = [{"seconds": 2, "stall_seconds": 1}, {"seconds": 2, "stall_seconds": 0.5}]
+    rows = reports.streams.flash_table({"transform": {"program": [1e9, 3e9], "fio": [2e9, 2e9], "records": records}})
+    assert rows[1] == ["transform", "2.00 (1.00-3.00)", "2.00 (2.00-2.00)", "100%", "50% to 150%", "38%"]
 
 
 def test_an_expression_names_its_best_peer():
