@@ -172,6 +172,10 @@ class Search {
         });
       }
     }
+    if (best_.taste == found.taste) {
+      best_ = without;
+      return;
+    }
     consider_shifts();
     const double better = moved(best_) < kMovedLess * moved(without) ? 1 : kBetterWithOver;
     if (best_.ns >= better * without.ns) best_ = without;
