@@ -54,6 +54,10 @@ def _launches():
     )
 
 
+def _only_launches():
+    return _rank() is None and _launches()
+
+
 def _claim(path):
     """Whether this process is the one to be managed: it created the claim file, or did so before an exec."""
     own = str(os.getpid())
@@ -111,7 +115,7 @@ def _claim_rank(path, rank, size):
 def _join(path):
     """Takes a part in the job, or what is there of it: a name for the page, and the number of a rank."""
     rank = _rank()
-    launches = rank is None and _launches()
+    launches = _only_launches()
     os.environ["EBB_RANK"] = ""
     if not os.path.exists(os.path.dirname(path)):
         return False  # `ebb run` has ended and taken its directory along
@@ -165,8 +169,10 @@ def _start():
         import ebbtide
     except Exception as error:
         _stop(_unloadable(error))
-    launches = _rank() is None and _launches()
-    of_its_ranks = {name: os.environ.pop(name) for name in _OF_THE_FIRST if launches and name in os.environ}
+    # What a launcher hands on is its ranks'; a guide would have it make memory ready.
+    of_its_ranks = {}
+    if _only_launches():
+        of_its_ranks = {name: os.environ.pop(name) for name in _OF_THE_FIRST if name in os.environ}
     try:
         ebbtide._enable_from_environment()
         os.environ.update(of_its_ranks)
