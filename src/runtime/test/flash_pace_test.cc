@@ -53,6 +53,39 @@ TEST(FlashPace, AFewRequestsCountOnlyWhileNothingBetterIsKnown) {
   EXPECT_DOUBLE_EQ(pace.in_ns(), 1000);
 }
 
+// Eight that begin together share the device, and end nearly together.
+TEST(FlashPace, WhatEndsTogetherWasServedBefore) {
+  FlashPace pace;
+  std::uint64_t now = 0, read = 0;
+  for (int i = 0; i < 100; ++i) {
+    pace.observe(now, {8, 0, read, 0});
+    now += 7'993;
+    for (std::uint32_t left = 7;; --left) {
+      pace.observe(now++, {left, 0, ++read, 0});
+      if (left == 0) break;
+    }
+  }
+  EXPECT_NEAR(pace.in_ns(), 1000, 5);
+}
+
+// Reads of a thousand each, beside writes of as much half of the time, in stretches shorter than a request.
+TEST(FlashPace, StretchesShorterThanARequest) {
+  FlashPace pace;
+  std::uint64_t now = 0, read = 0, written = 0;
+  double reading = 0, writing = 0;  // what the device has done of the next
+  for (int i = 0; i < 40'000; ++i) {
+    const bool both = i / 3 % 2 == 0;
+    pace.observe(now, {8, both ? 8U : 0U, read, written});
+    now += 1000;
+    reading += both ? 0.5 : 1;
+    writing += both ? 0.5 : 0;
+    for (; reading >= 8; reading -= 8) read += 8;
+    for (; both && writing >= 8; writing -= 8) written += 8;
+  }
+  EXPECT_NEAR(pace.in_ns(), 1000, 100);
+  EXPECT_NEAR(pace.both_ns(), 1000, 100);
+}
+
 TEST(FlashPace, OldObservationsCountLess) {
   FlashPace pace;
   std::uint64_t now = 0;
