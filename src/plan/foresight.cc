@@ -186,13 +186,28 @@ void Foresight::consider_routine() {
 
 void Foresight::matched(Position position, std::span<const Touch> touches) {
   if (by_routine_) return;
+  matched_absences(position, touches);
+  wake_up(position);
+  if (++launches_since_restart_ >= kRestartEvery || scan_ < cursor()) restart_scan();
+}
+
+// It is the result of a launch that is not over: what is said of it here begins with the next one.
+void Foresight::matched_allocation(Position position, std::uint64_t allocation) {
+  if (by_routine_) return;
+  const Touch made{allocation, 0, blocks_of(allocation), true};
+  matched_absences(position, {&made, 1});
+}
+
+// What leaves after a use, may be written out before the next one, or is to stay.
+void Foresight::matched_absences(Position position, std::span<const Touch> touches) {
   const Recording::Event& event = this->plan().event(position);
   const Plan& plan = plans_[kind()].plan;
+  const auto uses = this->plan().uses(event);  // none, if it is an allocation
   for (std::uint32_t i = 0; i < touches.size(); ++i) {
     const std::uint32_t use = event.first_use + i;
     if (use >= plan.by_use.size() || plan.by_use[use] == Plan::kStays) continue;
     const BlockRange all = blocks_of(touches[i].allocation);
-    const bool varies = this->plan().reference(this->plan().uses(event)[i].reference).varies();
+    const bool varies = i < uses.size() && this->plan().reference(uses[i].reference).varies();
     for (std::uint32_t k = plan.by_use[use]; k < plan.absences.size() && plan.absences[k].use == use; ++k) {
       const TensorAbsence& absence = plan.absences[k];
       const std::uint32_t first = std::min(absence.first_block, all.count);
@@ -208,12 +223,14 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
   }
   matched_cleanings(event, touches);
   matched_stays(event, touches);
-  const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + touches.size();
+  make_rooms(touches.size());
+}
+
+void Foresight::make_rooms(std::size_t more) {
+  const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + more;
   for (auto& queue : leaving_) make_room(queue, entries);
   for (auto& queue : returning_) make_room(queue, entries + queue.size());
   make_room(idle_, entries);
-  wake_up(position);
-  if (++launches_since_restart_ >= kRestartEvery || scan_ < cursor()) restart_scan();
 }
 
 // What may be written out before the tensors that this launch uses are used again.

@@ -65,10 +65,13 @@ class Foresight final : public Follower {
 
   void reused(Position earlier) override { rewind_.used(earlier, recording().size()); }
   void matched(Position position, std::span<const Touch> touches) override;
+  void matched_allocation(Position position, std::uint64_t allocation) override;
   void cover(BlockRange blocks) override;
   void began(bool changed) override;
+  void matched_absences(Position position, std::span<const Touch> touches);
   void matched_stays(const Recording::Event& event, std::span<const Touch> touches);
   void matched_cleanings(const Recording::Event& event, std::span<const Touch> touches);
+  void make_rooms(std::size_t more);
   void wake_up(Position position);
   void consider_routine();
   void forget_journeys();

@@ -40,7 +40,10 @@ std::uint32_t Recording::find_or_add(std::uint64_t serial, std::uint64_t bytes) 
 
 void Recording::add_allocation(std::uint64_t serial, std::uint64_t bytes) {
   if (events_.size() >= kEventsMax) return;
-  events_.push_back({allocation_signature(bytes), 0, 0, find_or_add(serial, bytes), Kind::kAllocation, 0, 0});
+  const std::uint32_t reference = find_or_add(serial, bytes);
+  const auto number = static_cast<std::uint32_t>(uses_.size());
+  uses_.push_back({reference, 0, kNone, true, kNever, kNone});
+  events_.push_back({allocation_signature(bytes), number, 0, reference, Kind::kAllocation, 0, 0});
 }
 
 void Recording::add_free(std::uint64_t serial) {

@@ -37,7 +37,8 @@ class Recording {
   }
   struct Event {
     std::uint64_t signature = 0;  // equal events have equal signatures; that of a free equals none
-    std::uint32_t first_use = 0;  // launches: their uses are [first_use, first_use + uses)
+    std::uint32_t first_use = 0;  // launches: their uses are [first_use, first_use + uses); allocations: this number is
+                                  // that of nothing else, so that a plan can say what happens after them
     std::uint32_t uses = 0;
     std::uint32_t reference = kNone;  // allocations and frees: of what
     Kind kind = Kind::kLaunch;

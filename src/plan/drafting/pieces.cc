@@ -7,6 +7,21 @@ namespace ebb {
 
 using Position = Recording::Position;
 
+namespace {
+
+// By event: the first launch from there on.
+std::vector<Position> next_launches(const Recording& recording) {
+  std::vector<Position> next(recording.size());
+  Position launch = Recording::kNever;
+  for (Position position = recording.size(); position-- > 0;) {
+    if (recording.event(position).kind == Recording::Kind::kLaunch) launch = position;
+    next[position] = launch;
+  }
+  return next;
+}
+
+}  // namespace
+
 Pieces::Pieces(const Recording& recording) : recording_(recording) {
   cut();
   live();
@@ -37,8 +52,9 @@ void Pieces::cut() {
 }
 
 std::uint32_t Pieces::offset(Position event, const Touch& touch) const {
-  const Recording::Event& launch = recording_.event(event);
-  const std::uint32_t tensor = recording_.uses(launch)[touch.use - launch.first_use].reference;
+  const Recording::Event& user = recording_.event(event);
+  const bool launch = user.kind == Recording::Kind::kLaunch;
+  const std::uint32_t tensor = launch ? recording_.uses(user)[touch.use - user.first_use].reference : user.reference;
   return pieces_[touch.piece].blocks.first.value() - recording_.reference(tensor).blocks.first.value();
 }
 
@@ -60,11 +76,14 @@ void Pieces::live() {
     if (!recording_.made_here(reference.serial)) for_pieces(reference.blocks, [&](std::uint32_t p) { ++alive[p]; });
   }
   for (std::uint32_t i = 0; i < pieces_.size(); ++i) pieces_[i].carried = alive[i] > 0;
+  const std::vector<Position> next_launch = next_launches(recording_);
+  bool launched = false;
   for (Position position = 0; position < recording_.size(); ++position) {
     first_touch_.push_back(touches_total());
     first_change_.push_back(static_cast<std::uint32_t>(changes_.size()));
     const Recording::Event& event = recording_.event(position);
     if (event.kind == Recording::Kind::kLaunch) {
+      launched = true;
       const auto uses = recording_.uses(event);
       for (std::uint32_t i = 0; i < uses.size(); ++i) {
         const BlockRange& all = recording_.reference(uses[i].reference).blocks;
@@ -75,16 +94,22 @@ void Pieces::live() {
       }
       continue;
     }
-    const bool born = event.kind == Recording::Kind::kAllocation;
-    for_pieces(recording_.reference(event.reference).blocks, [&](std::uint32_t piece) {
-      if (!born && alive[piece] == 0) return;
-      if (born) changes_.push_back({piece, alive[piece] == 0 ? Fate::kBorn : Fate::kJoined, kNever});
-      alive[piece] += born ? 1 : -1;
-      if (alive[piece] == 0) changes_.push_back({piece, Fate::kDead, kNever});
-    });
+    note_changes(event, launched && recording_.reference(event.reference).first > next_launch[position], alive);
   }
   first_touch_.push_back(touches_total());
   first_change_.push_back(static_cast<std::uint32_t>(changes_.size()));
+}
+
+// `result`: what is allocated has been made by the launch before.
+void Pieces::note_changes(const Recording::Event& event, bool result, std::vector<std::uint32_t>& alive) {
+  const bool born = event.kind == Recording::Kind::kAllocation;
+  for_pieces(recording_.reference(event.reference).blocks, [&](std::uint32_t piece) {
+    if (!born && alive[piece] == 0) return;
+    if (born) changes_.push_back({piece, alive[piece] == 0 ? Fate::kBorn : Fate::kJoined, kNever});
+    if (born && result) touches_.push_back({piece, event.first_use, kNever, false, true});
+    alive[piece] += born ? 1 : -1;
+    if (alive[piece] == 0) changes_.push_back({piece, Fate::kDead, kNever});
+  });
 }
 
 // Backward over two iterations: what comes next for each piece.

@@ -21,10 +21,11 @@ class Pieces {
  public:
   static constexpr std::uint64_t kNever = ~0ull;
 
-  // A launch uses a piece.
+  // A launch uses a piece; or it is allocated after a launch, whose result it is then: who announces a launch does not
+  // know yet where that will lie. What the next launch uses has that use, and no other.
   struct Touch {
     std::uint32_t piece = 0;
-    std::uint32_t use = 0;        // index in the recording: of the tensor through which it is used
+    std::uint32_t use = 0;        // number in the recording: of the tensor through which it is used, or allocated
     std::uint64_t next = kNever;  // the next event for which it is there: a use, or its death
     bool needed = false;          // that event is a use: what is in it then is what is in it now
     bool written = false;         // as far as is known
@@ -61,6 +62,7 @@ class Pieces {
  private:
   void cut();
   void live();
+  void note_changes(const Recording::Event& event, bool result, std::vector<std::uint32_t>& alive);
   void link();
   template <typename F>
   void for_pieces(BlockRange blocks, F&& visit) const;

@@ -54,6 +54,7 @@ void Follower::allocated(std::uint64_t allocation, std::uint64_t bytes, BlockRan
     if (const Position first = plan().reference(reference).first; first != Recording::kNever) when = base_ + first;
   }
   see_use(allocation, blocks, when);
+  if (position != Recording::kNever) matched_allocation(position, allocation);
 }
 
 void Follower::cover(BlockRange blocks) { next_uses_.cover(blocks); }

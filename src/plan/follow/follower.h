@@ -57,6 +57,8 @@ class Follower : public Policy {
   virtual void reused(Position /*earlier*/) {}
   // A launch was matched to `position` of the plan: its uses there, and what it touches now, in the same order.
   virtual void matched(Position /*position*/, std::span<const Touch> /*touches*/) {}
+  // Something was allocated that is at `position` of the plan.
+  virtual void matched_allocation(Position /*position*/, std::uint64_t /*allocation*/) {}
   // Room in the tables by block, before they are needed where nothing may be allocated.
   virtual void cover(BlockRange blocks);
   // An iteration has begun, or turned out to be of another kind. `changed`: the plan is not the one followed until now.

@@ -53,6 +53,8 @@ class Iteration {
     return make_cleanings(recording_, pieces, absences, start_ns, {1000, 1000});
   }
 
+  const Recording& recording() const { return recording_; }
+
  private:
   Recording recording_;
 };
@@ -135,8 +137,23 @@ TEST(Cleanings, WhatIsBornIsMadeByTheTimeOfItsFirstUse) {
   iteration.launch({{2, false}});
   const std::vector<Cleaning> found = iteration.cleanings(3, {{4, 2}});
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].use, 1u);
+  EXPECT_EQ(found[0].use, iteration.recording().event(2).first_use);
   EXPECT_EQ(found[0].until, 3u);
+}
+
+// Made inside a launch, and used by none that follows soon: from there on it can be written.
+TEST(Cleanings, WhatALaunchMakesCanBeCleanedFromThenOn) {
+  Iteration iteration(2);
+  iteration.launch({{2, false}});
+  iteration.allocate(3);  // 1: made by the launch before
+  for (int i = 0; i < 8; ++i) iteration.launch({{2, false}});
+  iteration.launch({{3, false}});  // 10: leaves after it
+  for (int i = 0; i < 8; ++i) iteration.launch({{2, false}});
+  iteration.launch({{3, false}});
+  const std::vector<Cleaning> found = iteration.cleanings(3, {{10, 2}});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].use, iteration.recording().event(1).first_use);
+  EXPECT_EQ(found[0].after, 1u);
 }
 
 // Eight blocks are there.

@@ -96,5 +96,41 @@ TEST(Policies, WhatAnotherPlanSentAwayComesWhenThisOneNeedsIt) {
   EXPECT_EQ(loops.ahead(), BlockIndex(TwoLoops::kWeights - 2));
 }
 
+// A launch makes something that nobody uses until the end. It leaves once the launch is over.
+TEST(Policies, WhatALaunchMakesLeavesAfterIt) {
+  constexpr std::uint64_t kBlock = 1 << 21;
+  constexpr std::uint32_t kWeights = 6, kIterations = 4;
+  const auto policy = make_policy("foresight");
+  policy->set_pace({.flash_in_ns = 1000, .flash_out_ns = 1000, .frames_in_transit = 1});
+  policy->budget(kBlock, 5);
+  PageTable table(kWeights + 1, kWeights + 1);
+  const BlockIndex result(kWeights);
+  table[result].state = BlockState::kResident;
+  table[result].live = 1;
+  table[result].last_use = 1;
+  const auto weight = [](std::uint32_t i) { return BlockRange{BlockIndex(i), 1}; };
+  for (std::uint32_t i = 0; i < kWeights; ++i) policy->allocated(i + 1, kBlock, weight(i));
+  const auto launch = [&](std::uint64_t op, std::uint64_t tensor, BlockRange blocks) {
+    policy->launched(op, std::vector<Touch>{{tensor, kBlock, blocks, false}});
+    policy->ran(5000);
+  };
+  std::uint64_t made = kWeights + 1;
+  BlockIndex during, after;
+  for (std::uint32_t k = 0; k < kIterations; ++k, ++made) {
+    launch(1, 1, weight(0));
+    policy->allocated(made, kBlock, {result, 1});
+    during = policy->behind(table, Tier::kFlash, 2);
+    for (std::uint32_t i = 1; i < kWeights; ++i) {
+      launch(1, i + 1, weight(i));
+      if (i == 1) after = policy->behind(table, Tier::kFlash, 2);
+    }
+    launch(2, made, {result, 1});
+    policy->freed(made);
+    policy->step();
+  }
+  EXPECT_FALSE(during.valid());
+  EXPECT_EQ(after, result);
+}
+
 }  // namespace
 }  // namespace ebb
