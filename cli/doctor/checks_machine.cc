@@ -1,9 +1,7 @@
 // What the machine has: memory and the limits on it, swap, processor.
 #include <fmt/format.h>
-#include <sched.h>
 
-#include <thread>
-
+#include "base/processors.h"
 #include "doctor/check.h"
 #include "drivers/linux/system/machine_memory.h"
 #include "drivers/linux/system/system_files.h"
@@ -14,12 +12,6 @@ namespace ebb::cli {
 namespace {
 
 constexpr std::uint64_t kUsableBytesWanted = 512 * kMiB;  // importing torch alone takes about half of this
-
-unsigned usable_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return std::thread::hardware_concurrency();
-  return static_cast<unsigned>(CPU_COUNT(&set));
-}
 
 std::string processor_model() {
   const std::string table = read_text("/proc/cpuinfo").value_or("");
@@ -68,7 +60,7 @@ Check check_swap() {
 
 Check check_processor() {
   Check check{"processor", "processor", Verdict::kGood, "", "", {}};
-  const unsigned cores = usable_cores();
+  const unsigned cores = usable_processors();
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") != 0;

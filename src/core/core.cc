@@ -32,7 +32,7 @@ void Core::pump() {
   engine.pump();
 }
 
-void Core::set_flash_pace(double in_ns, double out_ns, double both_ns) {
+void Core::set_flash_pace(double in_ns, double out_ns, double both_ns, double toll_ns) {
   if (in_ns <= 0) return;
   const Engine::Limits limits = limits_of(state_.config, state_.policy, budget_.bytes());
   Pace pace;
@@ -42,6 +42,7 @@ void Core::set_flash_pace(double in_ns, double out_ns, double both_ns) {
   pace.flash_in_ns = in_ns;
   pace.flash_out_ns = out_ns;
   pace.flash_both_ns = both_ns;
+  pace.toll_ns = toll_ns;
   pace.frames_in_transit = limits.reserve + limits.lane;
   state_.policy.set_pace(pace);
 }

@@ -43,6 +43,7 @@ struct Pace {
   double flash_in_ns = 0;
   double flash_out_ns = 0;              // to get there; 0: as long
   double flash_both_ns = 0;             // what a block, either way, takes while both are under way; 0: no longer
+  double toll_ns = 0;                   // that launches take longer for each block that is moved beside them
   std::uint32_t frames_in_transit = 0;  // kept free, and for blocks on their way
 };
 

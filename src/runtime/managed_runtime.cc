@@ -14,6 +14,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/internal_thread.h"
+#include "base/processors.h"
+#include "runtime/pace/processor_clock.h"
 
 namespace ebb {
 namespace {
@@ -45,6 +47,7 @@ ManagedRuntime::ManagedRuntime(const Options& options, Parts parts)
       core_(parts.config, *memory_, std::move(parts.policy)),
       cache_(space_bytes_),
       small_step_(std::min(kSmallStepMax, static_cast<std::int64_t>(parts.config.budget_bytes / kSmallSteps))),
+      moving_toll_(usable_processors(), {.now = monotonic_ns(), .all_threads = processor_ns()}),
       starvation_(static_cast<std::uint64_t>(parts.starved_max.count())),
       passes_(options.passes),
       job_(std::move(parts.job)) {
@@ -359,7 +362,11 @@ void ManagedRuntime::step() noexcept {
 // The plan for the next one is by the pace of now.
 void ManagedRuntime::end_iteration() {
   stats_file_.end_step(read_stats().fetched_bytes);
-  core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns());
+  const std::uint64_t now = monotonic_ns();
+  const Engine::Counters& counters = core_.engine().counters();
+  moving_toll_.observe({now, stalls_.total_ns(now), processor_ns(), processor_ns_of(mover_.native_handle()),
+                        counters.fetched + counters.evicted});
+  core_.set_flash_pace(flash_pace_.in_ns(), flash_pace_.out_ns(), flash_pace_.both_ns(), moving_toll_.each_ns());
 }
 
 Stats ManagedRuntime::read_stats() const {

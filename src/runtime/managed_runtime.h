@@ -33,6 +33,7 @@
 #include "runtime/job/job_member.h"
 #include "runtime/pace/flash_pace.h"
 #include "runtime/pace/launch_clock.h"
+#include "runtime/pace/moving_toll.h"
 #include "runtime/pace/stall_clock.h"
 #include "runtime/pace/starvation_clock.h"
 #include "runtime/passes/pass_store.h"
@@ -266,6 +267,7 @@ class ManagedRuntime final : public Runtime, private FileMapper, private JobHold
   const std::int64_t small_step_;
   StallClock stalls_;
   FlashPace flash_pace_;
+  MovingToll moving_toll_;
   StatsFile stats_file_;
   WaitLedger ledger_;
   MemoryNotes notes_;

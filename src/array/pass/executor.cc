@@ -2,7 +2,6 @@
 #include "array/pass/executor.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/processors.h"
 #include "ebb/array.h"
 
 namespace ebb {
@@ -25,11 +25,7 @@ std::atomic<int> requested_threads{0};
 int wanted_threads() {
   const int requested = requested_threads.load(std::memory_order_relaxed);
   if (requested > 0) return std::min(requested, kThreadsMax);
-  static const int allowed = [] {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    return std::clamp(CPU_COUNT(&set), 1, kThreadsMax);
-  }();
+  static const int allowed = std::clamp(static_cast<int>(usable_processors()), 1, kThreadsMax);
   return allowed;
 }
 

@@ -15,6 +15,7 @@ struct PlanLimits {
   double flash_in_ns = 0;
   double flash_out_ns = 0;   // 0: as long as to bring one
   double flash_both_ns = 0;  // what one block, whichever way, takes of both lanes together; 0: they do not share
+  double toll_ns = 0;        // that launches take longer for each block that is moved beside them
 };
 
 }  // namespace ebb

@@ -350,6 +350,7 @@ PlanLimits Follower::plan_limits() const {
   limits.clean_host = pace().clean_host;
   limits.flash_out_ns = pace().flash_out_ns;
   limits.flash_both_ns = pace().flash_both_ns;
+  limits.toll_ns = pace().toll_ns;
   return limits;
 }
 

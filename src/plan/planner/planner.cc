@@ -35,7 +35,7 @@ struct Candidate {
   Taste taste;
   std::vector<PieceAbsence> absences;
   std::vector<Cleaning> cleanings;
-  double ns = std::numeric_limits<double>::infinity();
+  double ns = std::numeric_limits<double>::infinity();  // of an iteration, by its forecast and with the toll
 };
 
 // A search along one taste after the other, from the best of the one before.
@@ -88,7 +88,7 @@ class Search {
 
   void consider(const Taste& taste, double better) {
     Candidate other = candidate(taste);
-    other.ns = forecast_of(other).ns;
+    other.ns = forecast_of(other).ns + toll_ns(other);
     if (other.ns < better * best_.ns) best_ = std::move(other);
   }
 
@@ -135,13 +135,13 @@ class Search {
   // bring as many blocks stay as lanes bring in that time, in place of others that come while lanes are idle.
   Candidate shifted(Candidate made) {
     Forecast found = forecast_of(made);
-    made.ns = found.ns;
+    made.ns = found.ns + toll_ns(made);
     Candidate best = made;
     for (int i = 0, vain = 0; i < kShiftsMax && vain < kVainShiftsMax && found.waited_blocks >= 1; ++i, ++vain) {
       drafter_.shift(made.absences, found.urgent, found.waited_blocks);
       made = drafted(made.taste);
       found = forecast_of(made);
-      made.ns = found.ns;
+      made.ns = found.ns + toll_ns(made);
       if (made.ns >= best.ns) continue;
       best = made;
       vain = -1;
@@ -189,6 +189,8 @@ class Search {
     }
     return blocks;
   }
+
+  double toll_ns(const Candidate& candidate) const { return moved(candidate) * limits_.toll_ns; }
 
   // Whether more leaves with a write than a little.
   static bool writes(const Candidate& candidate) {

@@ -33,7 +33,9 @@ class FlashPace {
     const std::uint32_t under_way = before_.reads + before_.writes;
     time_ = kIdle;
     if (under_way > 0 && now_ns > now_ns_) {
-      time_ = (before_.reads == 0 ? kWriting : before_.writes == 0 ? kReading : kBoth) +
+      time_ = (before_.reads == 0    ? kWriting
+               : before_.writes == 0 ? kReading
+                                     : kBoth) +
               (under_way >= kBusy ? 0 : std::size_t{kKinds});
       const double ns = static_cast<double>(now_ns - now_ns_);
       seen_[time_].ns += ns;
@@ -61,7 +63,7 @@ class FlashPace {
   static constexpr std::uint32_t kBusy = 4;  // requests under way, from which on a device is kept busy
   static constexpr double kBlocksMin = 64;
   static constexpr double kBlocksMax = 4096;
-  static constexpr std::size_t kLineMax = 64;  // more requests than a runtime has under way each way
+  static constexpr std::size_t kLineMax = 64;                // more requests than a runtime has under way each way
   enum : std::size_t { kReading, kWriting, kBoth, kKinds };  // of times; busy ones, then slack ones, then no time
   static constexpr std::size_t kIdle = 2 * kKinds;
   static constexpr double kWritesMin = 1.0 / 16;
