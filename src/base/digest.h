@@ -19,7 +19,7 @@ struct Digest {
 };
 
 // The same value whatever the processor; the widest vectors that it has are used. From kLanesBytesMin on it is XXH3 of
-// the XXH3 of four parts, which are read at once (digest/lanes.h).
+// the XXH3 of four parts (digest/lanes.h).
 inline constexpr std::size_t kLanesBytesMin = 32768;
 Digest digest(std::span<const std::byte> bytes);
 
@@ -27,9 +27,10 @@ Digest digest(std::span<const std::byte> bytes);
 void seed_digests(std::uint64_t seed);
 
 namespace internal {
-Digest digest_portable(std::span<const std::byte> bytes, std::uint64_t seed);
-Digest digest_avx2(std::span<const std::byte> bytes, std::uint64_t seed);
-Digest digest_avx512(std::span<const std::byte> bytes, std::uint64_t seed);
+enum class Lanes { kInTurns, kOneAfterTheOther };  // how the four parts are read
+Digest digest_portable(std::span<const std::byte> bytes, std::uint64_t seed, Lanes order);
+Digest digest_avx2(std::span<const std::byte> bytes, std::uint64_t seed, Lanes order);
+Digest digest_avx512(std::span<const std::byte> bytes, std::uint64_t seed, Lanes order);
 }  // namespace internal
 
 }  // namespace ebb

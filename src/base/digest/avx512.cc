@@ -9,7 +9,9 @@
 
 namespace ebb::internal {
 
-Digest digest_avx512(std::span<const std::byte> bytes, std::uint64_t seed) { return digest_in_lanes(bytes, seed); }
+Digest digest_avx512(std::span<const std::byte> bytes, std::uint64_t seed, Lanes order) {
+  return digest_in_lanes(bytes, seed, order);
+}
 
 }  // namespace ebb::internal
 #endif

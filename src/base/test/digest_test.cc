@@ -17,6 +17,8 @@
 namespace ebb {
 namespace {
 
+using internal::Lanes;
+
 std::vector<std::byte> noise(std::size_t size) {
   Rng rng(size + 1);
   std::vector<std::byte> bytes(size);
@@ -48,17 +50,20 @@ TEST(Digest, EveryVariantGivesTheSame) {
     const std::vector<std::byte> bytes = noise(size);
     EXPECT_EQ(digest(bytes), portable(bytes)) << size;
     for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
-      const Digest expected = internal::digest_portable(bytes, seed);
+      const Digest expected = internal::digest_portable(bytes, seed, Lanes::kInTurns);
       EXPECT_EQ(expected == portable(bytes), seed == 0) << size;
+      for (const Lanes order : {Lanes::kInTurns, Lanes::kOneAfterTheOther}) {
+        EXPECT_EQ(internal::digest_portable(bytes, seed, order), expected) << size;
 #if defined(__x86_64__)
-      __builtin_cpu_init();
-      if (__builtin_cpu_supports("avx2")) {
-        EXPECT_EQ(internal::digest_avx2(bytes, seed), expected) << size;
-      }
-      if (__builtin_cpu_supports("avx512f")) {
-        EXPECT_EQ(internal::digest_avx512(bytes, seed), expected) << size;
-      }
+        __builtin_cpu_init();
+        if (__builtin_cpu_supports("avx2")) {
+          EXPECT_EQ(internal::digest_avx2(bytes, seed, order), expected) << size;
+        }
+        if (__builtin_cpu_supports("avx512f")) {
+          EXPECT_EQ(internal::digest_avx512(bytes, seed, order), expected) << size;
+        }
 #endif
+      }
     }
   }
 }
@@ -71,7 +76,8 @@ TEST(DigestDeathTest, ASeedIsForGood) {
     seed_digests(7);
     const Digest after = digest(bytes);
     seed_digests(8);
-    return before == portable(bytes) && after == internal::digest_portable(bytes, 7) && digest(bytes) == after;
+    return before == portable(bytes) && after == internal::digest_portable(bytes, 7, Lanes::kInTurns) &&
+           digest(bytes) == after;
   };
   EXPECT_EXIT(::_exit(seeded() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
@@ -109,11 +115,11 @@ TEST(Digest, TellsEveryFlippedBit) {
 
 TEST(Digest, DoesNotDependOnWhatAFormerOneHasLeft) {
   const std::vector<std::byte> bytes = noise(kLanesBytesMin);
-  const Digest expected = internal::digest_portable(bytes, 7);
+  const Digest expected = internal::digest_portable(bytes, 7, Lanes::kInTurns);
   Rng rng(1);
   for (int i = 0; i < 1000; ++i) {
     scribble(rng);
-    ASSERT_EQ(internal::digest_portable(bytes, 7), expected) << i;
+    ASSERT_EQ(internal::digest_portable(bytes, 7, Lanes::kInTurns), expected) << i;
   }
 }
 
