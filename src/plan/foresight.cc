@@ -191,7 +191,7 @@ void Foresight::matched(Position position, std::span<const Touch> touches) {
   if (++launches_since_restart_ >= kRestartEvery || scan_ < cursor()) restart_scan();
 }
 
-// It is the result of a launch that is not over: what is said of it here begins with the next one.
+// It is the result of a launch that is not over: until then it is pinned, for its stamp is later.
 void Foresight::matched_allocation(Position position, std::uint64_t allocation) {
   if (by_routine_) return;
   const Touch made{allocation, 0, blocks_of(allocation), true};
@@ -223,11 +223,7 @@ void Foresight::matched_absences(Position position, std::span<const Touch> touch
   }
   matched_cleanings(event, touches);
   matched_stays(event, touches);
-  make_rooms(touches.size());
-}
-
-void Foresight::make_rooms(std::size_t more) {
-  const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + more;
+  const std::size_t entries = idle_.size() + away_.size() + leaving_[0].size() + leaving_[1].size() + touches.size();
   for (auto& queue : leaving_) make_room(queue, entries);
   for (auto& queue : returning_) make_room(queue, entries + queue.size());
   make_room(idle_, entries);

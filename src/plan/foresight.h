@@ -71,7 +71,6 @@ class Foresight final : public Follower {
   void matched_absences(Position position, std::span<const Touch> touches);
   void matched_stays(const Recording::Event& event, std::span<const Touch> touches);
   void matched_cleanings(const Recording::Event& event, std::span<const Touch> touches);
-  void make_rooms(std::size_t more);
   void wake_up(Position position);
   void consider_routine();
   void forget_journeys();
