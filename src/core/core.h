@@ -57,7 +57,8 @@ class Core {
   std::size_t take_requests(std::span<FlashRequest> requests) { return state_.engine.take_requests(requests); }
   // Whether the driver has something to do: take_requests() or Budget::extents_wanted().
   bool has_work() const { return state_.engine.has_requests() || budget_.extents_wanted() > 0; }
-  // How long flash has been taking for a block, as in Pace, for plans yet to be made; 0: not known.
+  // How long flash has been taking for a block, as in Pace, for plans yet to be made, 0: not known; and what launches
+  // lose for each that is moved.
   void set_flash_pace(double in_ns, double out_ns, double both_ns, double toll_ns = 0);
 
   // For a child process: Engine::freeze() first, then snapshot() keeps the copies below of all other blocks as they are
