@@ -116,7 +116,7 @@ void Engine::pump() {
   if (policy_.listens()) evict_behind(Tier::kFlash);
   while (!wanted_.empty()) {
     const BlockIndex block = wanted_.front();
-    if (!serve(block, Urgency::kWanted)) {
+    if (!serve(block, victims_.faulted(block) ? Urgency::kAwaited : Urgency::kWanted)) {
       // Frames come back as evictions end; without any under way nothing here can leave, and whoever wants the block
       // will have to fault for it.
       if (evicting_ > 0 || transfers_.full() || !urgent_.empty() || short_of_frames_) break;
@@ -246,12 +246,14 @@ void Engine::restore_reserve() {
 
 // Starts the eviction of the block worth least, if it may go for this urgency and is worth less than `worth_below`.
 bool Engine::evict_least(Urgency urgency, std::uint64_t worth_below) {
-  const std::uint32_t tries_max = urgency == Urgency::kFault ? table_.frames_max() : 16;
+  // Who waits comes to every block in one call: the next may begin anew, after one that only the budget asked for.
+  const bool waits = urgency == Urgency::kFault || urgency == Urgency::kAwaited;
+  const std::uint32_t tries_max = waits ? table_.frames_max() : 16;
   // What an earlier call has passed over may be able to leave now; and where pinned blocks never leave, nobody can
   // fault for what is wanted: others are looked for before giving up.
   bool once_around = victims_.passed_over();
-  bool look_again =
-      urgency == Urgency::kWanted && (limits_.keep_pinned || (once_around && worth_below > Victims::kPinned));
+  bool look_again = (urgency == Urgency::kAwaited || urgency == Urgency::kWanted) &&
+                    (limits_.keep_pinned || (once_around && worth_below > Victims::kPinned));
   for (std::uint32_t tries = 0; tries < tries_max; ++tries) {
     const Victims::Candidate candidate = victims_.least();
     if (!candidate.block.valid()) {

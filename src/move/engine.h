@@ -163,7 +163,8 @@ class Engine {
   void validate();
 
  private:
-  enum class Urgency : std::uint8_t { kFault, kWanted, kAhead };
+  // kAwaited: the program waits, as after a fault, but for nothing that it has touched.
+  enum class Urgency : std::uint8_t { kFault, kAwaited, kWanted, kAhead };
   static constexpr std::uint8_t kAttemptsMax = 3;
   static constexpr std::uint32_t kWriteFailuresMax = 8;  // in a row: flash is taken to be broken
 

@@ -56,11 +56,11 @@ bool Engine::adopt(BlockIndex index) {
     // Adoption goes on block after block: as many writes at once as are good for flash.
     const std::uint32_t aim = urgent_.size() + wanted_.size() + limits_.lane;
     const std::uint64_t worth_below = Victims::kPinned + table_[index].last_use;
-    while (evicting_ + frames_.free() < aim && evict_least(Urgency::kWanted, worth_below)) {
+    while (evicting_ + frames_.free() < aim && evict_least(Urgency::kAwaited, worth_below)) {
     }
     if (evicting_ == 0 && !short_of_frames_ && table_.count(BlockState::kReady) > 0) {
       let_go_all();  // what is held back is all that can still leave
-      static_cast<void>(evict_least(Urgency::kWanted, worth_below));
+      static_cast<void>(evict_least(Urgency::kAwaited, worth_below));
     }
     frame = frames_.claim();
   }

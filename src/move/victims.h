@@ -47,6 +47,7 @@ class Victims {
     faulted_[next_faulted_++ % faulted_.size()] = block;
     pins_changed_ = true;
   }
+  bool faulted(BlockIndex block) const { return std::find(faulted_.begin(), faulted_.end(), block) != faulted_.end(); }
   std::uint64_t pinned_from() const { return pinned_from_; }
   void note_pins() { pins_changed_ = true; }
   // Whether a running launch uses this block, or the program has just waited for it.
@@ -79,7 +80,6 @@ class Victims {
   std::uint64_t worth(BlockIndex index) const;
 
  private:
-  bool faulted(BlockIndex block) const { return std::find(faulted_.begin(), faulted_.end(), block) != faulted_.end(); }
   void scan();
   Candidate candidate(BlockIndex index) const;
   bool current(const Candidate& known) const;

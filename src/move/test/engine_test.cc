@@ -256,6 +256,40 @@ TEST_F(EngineTest, BusyBlocksDoNotHideThoseThatCanLeave) {
   EXPECT_FALSE(engine_->starved().valid());
 }
 
+// Where the budget wants room too, it begins anew with those that cannot leave, each time.
+TEST_F(EngineTest, AboveTheBudgetBusyBlocksDoNotHideOthersFromWhoAdopts) {
+  make_full(40, 40);
+  engine_->set_pinned_from(1);
+  for (std::uint32_t i = 0; i < 30; ++i) memory_->pin(BlockIndex(i));
+  frames_->set_limit(39);
+  retain(50);
+  engine_->set_outside({BlockIndex(50), 1}, true);
+  bool adopted = false;
+  for (int turn = 0; turn < 4 && !adopted; ++turn) {
+    use(50);
+    adopted = engine_->adopt(BlockIndex(50));
+    pump();
+    finish();
+  }
+  EXPECT_TRUE(adopted);
+}
+
+TEST_F(EngineTest, AboveTheBudgetBusyBlocksDoNotHideOthersFromWhoWaits) {
+  make_full(40, 40);
+  fill(50);
+  ASSERT_EQ(state(0), kOnFlash);
+  engine_->set_pinned_from(1);
+  for (std::uint32_t i = 2; i < 30; ++i) memory_->pin(BlockIndex(i));
+  frames_->set_limit(30);
+  for (int turn = 0; turn < 4 && state(0) != kResident; ++turn) {
+    use(0);
+    engine_->wait_for(BlockIndex(0));
+    want(0);
+    finish();
+  }
+  EXPECT_TRUE(here(0, 0));
+}
+
 TEST_F(EngineTest, WhenNothingCanLeaveAFaultStarvesUntilItIsGivenUp) {
   make_full(2, 4);
   memory_->pin(BlockIndex(0));
