@@ -64,6 +64,7 @@ bench: setup ## the side-by-side benchmarks and their tables; takes hours
 reliability: build-product ## inject faults, in simulation and on the real drivers; docs/reliability.md has what came
 	@$(PYTHON) bench/simulated/reliability.py --save $(if $(MINUTES),--minutes $(MINUTES))
 	@$(PYTHON) bench/reliability/real.py --save $(if $(TIMES),--times $(TIMES))
+	@$(PYTHON) bench/reliability/inputs.py --save $(if $(MINUTES),--minutes $(MINUTES))
 	@$(PYTHON) bench/tables.py
 
 # MINUTES=2: instead of 60 under `ebb run`; stock, the same rounds take time of their own.

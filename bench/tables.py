@@ -55,6 +55,7 @@ TABLES = {
     "mutations": ("reliability", "reliability", "document_mutations"),
     "faults": ("faults", "reliability", "document_faults"),
     "soak": ("soak", "reliability", "document_soak"),
+    "inputs": ("inputs", "reliability", "document_inputs"),
     "error-branches": ("coverage", "reliability", "document_coverage"),
     "matrix": ("matrix", "matrix", "document"),
     "g10": ("g10", "g10", "document"),

@@ -9,7 +9,8 @@ target_compile_options(ebb_calls PRIVATE -fno-exceptions -fno-rtti -fno-threadsa
                                          -fno-sanitize=all
                                          -fno-delete-null-pointer-checks) # headers say nonnull; the kernel says EFAULT
 target_link_libraries(ebb_calls PRIVATE ebb_flags ${CMAKE_DL_LIBS})
-target_link_options(ebb_calls PRIVATE -Wl,--as-needed -Wl,-z,defs # the compiler's own libraries only if needed
+target_link_options(ebb_calls PRIVATE -fno-sanitize=all
+                                      -Wl,--as-needed -Wl,-z,defs # the compiler's own libraries only if needed
                                       -Wl,--hash-style=both) # one of which counts the symbols (standing.cc)
 set_target_properties(ebb_calls PROPERTIES EXPORT_NAME calls
                                            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/calls)

@@ -1,6 +1,6 @@
 """Tables of bench/simulated/reliability.py: what became of each kind of fault, and which mutations were found; and of
 bench/reliability/real.py: each fault on the real kernel and disk, how often there was one, and what came of it; of
-bench/reliability/soak.py; and of tools/coverage: which error branches no test reaches.
+bench/reliability/soak.py and inputs.py; and of tools/coverage: which error branches no test reaches.
 """
 
 MIB = 2**20
@@ -116,6 +116,20 @@ def document_soak(results):
     heading = (f"{rounds} rounds in {results['managed']['seconds'] / 60:.0f} minutes under `ebb run`; "
                + ("; ".join(results["problems"]) or "every bit is stock's, and nothing grew"))
     return heading, table_of_soak(results)
+
+
+def table_of_inputs(results):
+    rows = [["input", "executions", "inputs that reached something new", "found"]]
+    return rows + [[each["name"], f"{each['executions']:,}", f"{each['kept']:,}", each["found"] or "-"]
+                   for each in results["inputs"]]
+
+
+def document_inputs(results):
+    executions = sum(each["executions"] for each in results["inputs"])
+    found = sum(each["found"] is not None for each in results["inputs"])
+    heading = (f"{executions:,} executions, {results['minutes']:g} minutes of each input, with address and "
+               f"undefined-behaviour sanitizers; inputs that ended a reader: {found}")
+    return heading, table_of_inputs(results)
 
 
 def table_of_coverage(results):

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "drivers/linux/system/system_files.h"
+#include "json_text.h"
 
 namespace ebb::cli {
 namespace {
@@ -27,6 +28,7 @@ Json read_file() {
   if (!text) return empty_file();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object() || !json.contains("version") || json["version"] != kVersion) return empty_file();
+  if (json.contains("flash") && !json["flash"].is_object()) json.erase("flash");
   return json;
 }
 
@@ -37,7 +39,7 @@ void write_file(const Json& json) {
   std::string temporary = target.string() + ".XXXXXX";
   const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.valid()) return;
-  if (!write_all(file.get(), json.dump(1)) || std::rename(temporary.c_str(), target.c_str()) != 0) {
+  if (!write_all(file.get(), json_text(json)) || std::rename(temporary.c_str(), target.c_str()) != 0) {
     ::unlink(temporary.c_str());
   }
 }

@@ -94,6 +94,16 @@ void read_choice(const char* name, std::string& text, const Choices& choices) {
   throw Error(Status::kInvalid, std::string(name) + ": '" + value + "' is unknown; choose one of " + list);
 }
 
+void read_flash(const char* name, Options& options) {
+  const char* text = variable(name);
+  if (text == nullptr) return;
+  try {
+    parse_flash(text, options);
+  } catch (const Error& error) {
+    throw Error(Status::kInvalid, std::string(name) + ": " + error.what());
+  }
+}
+
 }  // namespace
 
 void parse_flash(const std::string& text, Options& options) {
@@ -145,7 +155,7 @@ Options options_from_environment() {
   read_text("EBB_CUDA_LIBRARY", options.cuda_library);
   read_text("EBB_NVRTC_LIBRARY", options.nvrtc_library);
   read_text("EBB_CUBLAS_LIBRARY", options.cublas_library);
-  if (const char* flash = variable("EBB_FLASH"); flash != nullptr) parse_flash(flash, options);
+  read_flash("EBB_FLASH", options);
   return options;
 }
 

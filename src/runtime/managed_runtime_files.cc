@@ -175,13 +175,13 @@ int ManagedRuntime::discard_in_block(std::span<std::byte> memory, std::span<std:
 // The block is as the file has it, once it is touched again. Lock held.
 bool ManagedRuntime::renew(Lock& lock, BlockIndex block) {
   constexpr int kTurnsMax = 50;
-  constexpr std::chrono::milliseconds kTurn{10};
+  constexpr std::chrono::milliseconds kOneTurn{10};
   tell_core();
   bool done = core_.files().renew(block);
   for (int turn = 0; !done && turn < kTurnsMax; ++turn) {
     const BlockState state = core_.table()[block].state;
     if (state != BlockState::kEvicting && state != BlockState::kFetching) break;
-    changed_.wait_for(lock, kTurn);
+    changed_.wait_for(lock, kOneTurn);
     done = core_.files().renew(block);
   }
   if (!core_.engine().idle()) pump();

@@ -5,6 +5,7 @@ own, so that a suite that hangs is ended with everything it started.
 """
 
 import collections
+import concurrent.futures
 import contextlib
 import dataclasses
 import os
@@ -244,7 +245,7 @@ class Simulation:
 
 
 class Inputs:
-    """libFuzzer on the readers of what users give us, tests/fuzzing, so many seconds each; where there is clang."""
+    """libFuzzer on the readers of what others give us, tests/fuzzing, so many seconds each; where there is clang."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -261,13 +262,18 @@ class Inputs:
             if code != 0:
                 result.fail(f"{' '.join(map(str, step))}: exit code {code}")
                 return result
-        for program in sorted(pathlib.Path("build/libfuzzer/tests").glob("*_input")):
+
+        def fuzz(program):
             found = scratch / program.name
             found.mkdir()
             command = [program, f"-max_total_time={self.seconds}", "-max_len=8192", f"-artifact_prefix={program}-",
                        found, f"tests/fuzzing/corpus/{program.name.removesuffix('_input')}"]
-            code, output = run(command, self.seconds + FUZZ_LIMIT_S)
-            result.judge(code, output, program.name)  # where the input is that ended it, its output says
+            return run(command, self.seconds + FUZZ_LIMIT_S)
+
+        programs = sorted(pathlib.Path("build/libfuzzer/tests").glob("*_input"))
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for program, (code, output) in zip(programs, pool.map(fuzz, programs)):
+                result.judge(code, output, program.name)  # where the input is that ended it, its output says
         return result
 
 

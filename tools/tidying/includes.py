@@ -53,8 +53,8 @@ ALLOWED = {
 EXTRA = [(re.compile(r"^src/runtime/(device/)?open(_device)?\.cc$"), {"drivers", "rivals"}),
          (re.compile(r"^src/(runtime/environment|core/test/core_fuzz)\.cc$"), {"rivals"}),
          (re.compile(r"^cli/calibrate/flash_probe\.cc$"), {"runtime"}),
-         # Both sides of the statistics page.
-         (re.compile(r"^tests/interleaving/stats_page_test\.cc$"), {"cli"})]
+         # Both sides of the statistics page; what the command line reads.
+         (re.compile(r"^tests/(interleaving/stats_page_test|fuzzing/\w+_input)\.cc$"), {"cli"})]
 # Sub-folders that build on each other, from the ground up: each includes those before it.
 FLOORS = {"array": ("shape", "kernels", "graph", "pass", "source", "device", "evaluate", "ops")}
 # Headers of a library to the only folders that may see it.

@@ -54,7 +54,7 @@ void load(const void* memory, std::ptrdiff_t stride, void* out, std::size_t n) {
   const auto* m = static_cast<const typename F::Stored*>(memory);
   auto* o = static_cast<typename F::Value*>(out);
   if (stride == 1) {
-#pragma GCC ivdep
+    EBB_INDEPENDENT
     for (std::size_t i = 0; i < n; ++i) o[i] = F::load(m[i]);
   } else if (stride == 0) {
     const auto value = F::load(*m);
@@ -69,7 +69,7 @@ void store(const void* values, void* memory, std::ptrdiff_t stride, std::size_t 
   const auto* v = static_cast<const typename F::Value*>(values);
   auto* m = static_cast<typename F::Stored*>(memory);
   if (stride == 1) {
-#pragma GCC ivdep
+    EBB_INDEPENDENT
     for (std::size_t i = 0; i < n; ++i) m[i] = F::store(v[i]);
   } else {
     for (std::size_t i = 0; i < n; ++i) m[static_cast<std::ptrdiff_t>(i) * stride] = F::store(v[i]);

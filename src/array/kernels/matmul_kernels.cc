@@ -101,7 +101,7 @@ void multiply_row(const MatrixBlock& m) {
   for (I k = 0; k < m.depth; ++k) {
     const T factor = static_cast<const T*>(m.a)[k * m.a_column_stride];
     const T* const b = static_cast<const T*>(m.b) + k * m.b_row_stride;
-#pragma GCC ivdep
+    EBB_INDEPENDENT
     for (I j = 0; j < m.columns; ++j) c[j] += factor * b[j];
   }
 }

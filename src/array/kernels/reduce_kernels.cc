@@ -61,7 +61,7 @@ void column(const void* values, std::size_t rows, std::size_t columns, void* acc
   const T* v = static_cast<const T*>(values);
   A* total = static_cast<A*>(accumulators);
   for (std::size_t r = 0; r < rows; ++r, v += columns) {
-#pragma GCC ivdep
+    EBB_INDEPENDENT
     for (std::size_t c = 0; c < columns; ++c) total[c] = F::apply(total[c], static_cast<A>(v[c]));
   }
 }

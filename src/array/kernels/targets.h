@@ -9,3 +9,10 @@
 #else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #endif
+
+// Before a loop: no turn of it reads what another one writes. Clang finds that out as the loop runs.
+#ifdef __clang__
+#define EBB_INDEPENDENT
+#else
+#define EBB_INDEPENDENT _Pragma("GCC ivdep")
+#endif

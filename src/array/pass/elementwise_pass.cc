@@ -14,7 +14,7 @@ constexpr std::int64_t kTaskMax = 512 * kTileElements;
 // Results beyond this are written around the cache: nothing of them would still be there when they are read.
 constexpr std::int64_t kStreamBytes = 8 * static_cast<std::int64_t>(kMiB);
 
-std::atomic<std::uint64_t> passes{0}, operators{0};
+std::atomic<std::uint64_t> g_passes{0}, g_operators{0};
 
 struct Elementwise {
   Combined combined;
@@ -95,11 +95,11 @@ void run(const Pass& pass) {
   count_pass(pass.operators);
 }
 
-std::uint64_t passes_run() { return passes.load(std::memory_order_relaxed); }
-std::uint64_t operators_run() { return operators.load(std::memory_order_relaxed); }
+std::uint64_t passes_run() { return g_passes.load(std::memory_order_relaxed); }
+std::uint64_t operators_run() { return g_operators.load(std::memory_order_relaxed); }
 void count_pass(std::uint32_t count) {
-  passes.fetch_add(1, std::memory_order_relaxed);
-  operators.fetch_add(count, std::memory_order_relaxed);
+  g_passes.fetch_add(1, std::memory_order_relaxed);
+  g_operators.fetch_add(count, std::memory_order_relaxed);
 }
 
 }  // namespace ebb::array

@@ -19,11 +19,13 @@ ShapeInfo make(const char* who, DType dtype, const Dims& sizes, const Dims& stri
   info.count = 1;
   info.contiguous = true;
   const auto limit = kBytesMax / static_cast<std::int64_t>(size_of(dtype));
+  std::int64_t extent = 1;  // as if no size were 0
   for (std::int64_t size : sizes) {
     if (size < 0) invalid(who, "negative size in " + to_text(sizes));
-    if (size != 0 && info.count > limit / size) {
+    if (size != 0 && extent > limit / size) {
       invalid(who, "shape " + to_text(sizes) + " has more than 2^56 bytes of " + name(dtype));
     }
+    extent *= std::max<std::int64_t>(size, 1);
     info.count *= size;
   }
   std::int64_t expected = 1;

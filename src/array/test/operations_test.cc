@@ -290,6 +290,7 @@ TEST(Npy, GoesThroughAFileAndRefusesNonsense) {
   };
   for (const char* header : {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }",
                              "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "{'descr': '<c8'}",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9999999999, 9999999999), }",
                              "nonsense", "{'descr': '>f4', 'fortran_order': False, 'shape': (0,), }"}) {
     write(header);
     EXPECT_THROW(load_npy(path), Error) << header;

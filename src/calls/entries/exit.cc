@@ -20,7 +20,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] void ebb_calls_before_end(BeforeEnd call) { g_before_end.store(call); }
 
-EBB_ENTRY [[noreturn]] void _exit(int status) {
+EBB_ENTRY [[gnu::noreturn]] void _exit(int status) {
   if (const BeforeEnd call = g_before_end.load(); call != nullptr) call();
   Exit::call(status);
   __builtin_unreachable();

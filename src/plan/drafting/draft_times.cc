@@ -6,8 +6,6 @@
 
 namespace ebb {
 
-using Position = Recording::Position;
-
 // Where a lane has more to bring than the launches leave it time for, they wait, each in proportion to what it needs.
 void Drafter::pace() {
   std::array<std::vector<double>, kTiersBelow> needs;  // by tier and event

@@ -5,9 +5,9 @@
 
 namespace ebb {
 
-using Position = Recording::Position;
-
 namespace {
+
+using Position = Recording::Position;
 
 // By event: the first launch from there on.
 std::vector<Position> next_launches(const Recording& recording) {

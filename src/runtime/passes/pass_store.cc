@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace ebb {
 namespace {
@@ -46,27 +48,36 @@ void write_own(const std::string& path, const std::string& text) {
   if (!written || ::rename(temporary.c_str(), path.c_str()) != 0) ::unlink(temporary.c_str());
 }
 
+template <typename T>
+T whole(const Json& json) {
+  if (!json.is_number_unsigned()) throw std::out_of_range("number");
+  const auto number = json.get<std::uint64_t>();
+  if (number > std::numeric_limits<T>::max()) throw std::out_of_range("number");
+  return static_cast<T>(number);
+}
+
 // Throws what nlohmann throws, or std::out_of_range.
 StoredPass parse(const std::string& text) {
   const Json json = Json::parse(text);
   StoredPass stored;
   if (json.at("version") != kVersion) throw std::out_of_range("version");
-  stored.block_bytes = json.at("block_bytes").get<std::uint64_t>();
+  stored.block_bytes = whole<std::uint64_t>(json.at("block_bytes"));
   stored.files = json.at("files").get<std::vector<std::string>>();
   if (stored.files.size() > kStoredFilesMax) throw std::out_of_range("files");
   FilePass& pass = stored.pass;
   for (const Json& launch : json.at("launches")) {
     const auto first = static_cast<std::uint32_t>(pass.uses.size());
     for (const Json& use : launch.at("uses")) {
-      const auto file = use.at(0).get<std::uint32_t>();
+      const auto file = whole<std::uint32_t>(use.at(0));
       if (file >= stored.files.size()) throw std::out_of_range("file");
-      const FilePart part{static_cast<std::int32_t>(file), use.at(1).get<std::uint64_t>(),
-                          use.at(2).get<std::uint64_t>()};
-      pass.uses.push_back({part, use.at(3).get<std::uint32_t>(), use.at(4).get<std::uint32_t>()});
+      const FilePart part{static_cast<std::int32_t>(file), whole<std::uint64_t>(use.at(1)),
+                          whole<std::uint64_t>(use.at(2))};
+      pass.uses.push_back({part, whole<std::uint32_t>(use.at(3)), whole<std::uint32_t>(use.at(4))});
     }
     const auto uses = static_cast<std::uint32_t>(pass.uses.size()) - first;
     if (uses == 0) throw std::out_of_range("uses");
-    pass.launches.push_back({launch.at("op").get<std::uint64_t>(), launch.at("ns").get<std::uint64_t>(), first, uses});
+    pass.launches.push_back(
+        {whole<std::uint64_t>(launch.at("op")), whole<std::uint64_t>(launch.at("ns")), first, uses});
     if (pass.launches.size() > FilePass::kLaunchesMax || pass.uses.size() > FilePass::kUsesMax) {
       throw std::out_of_range("launches");
     }
@@ -99,14 +110,21 @@ const std::string& most_used(const StoredPass& stored) {
 
 }  // namespace
 
+std::optional<StoredPass> parse_pass(const std::string& text) {
+  try {
+    return parse(text);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+// What cannot be read will be written anew.
 std::optional<StoredPass> PassStore::load(const std::string& identity) const {
   try {
-    const std::string text = read_own(path_of(identity));
-    if (!text.empty()) return parse(text);
-  } catch (const std::exception&) {
-    // Damaged, or of another version: it will be written anew.
+    return parse_pass(read_own(path_of(identity)));
+  } catch (const std::exception&) {  // no memory for it
+    return std::nullopt;
   }
-  return std::nullopt;
 }
 
 void PassStore::save(const StoredPass& stored) const {

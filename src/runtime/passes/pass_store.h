@@ -19,6 +19,9 @@ struct StoredPass {
   FilePass pass;
 };
 
+// What a file of the store says; none if it is damaged, of another version, or not to be believed.
+std::optional<StoredPass> parse_pass(const std::string& text);
+
 class PassStore {
  public:
   static constexpr std::size_t kFilesMax = 64;
