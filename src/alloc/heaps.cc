@@ -7,16 +7,18 @@ namespace ebb {
 namespace {
 
 // A quarter is for small ranges, the rest in equal parts for the others.
-std::array<Heap, 3> cut(std::uint64_t blocks, std::uint64_t block_bytes) {
+std::array<Heap, 4> cut(std::uint64_t blocks, std::uint64_t block_bytes, std::uint64_t beyond) {
   const std::uint64_t odd_from = blocks / 4 * block_bytes;
   const std::uint64_t whole_from = odd_from + (blocks - blocks / 4) / 2 * block_bytes;
-  return {Heap(0, odd_from), Heap(odd_from, whole_from), Heap(whole_from, blocks * block_bytes)};
+  const std::uint64_t beyond_from = blocks * block_bytes;
+  return {Heap(0, odd_from), Heap(odd_from, whole_from), Heap(whole_from, beyond_from),
+          Heap(beyond_from, beyond_from + beyond * block_bytes)};
 }
 
 }  // namespace
 
-Heaps::Heaps(std::uint32_t blocks, std::uint64_t block_bytes)
-    : block_bytes_(block_bytes), heaps_(cut(blocks, block_bytes)) {}
+Heaps::Heaps(std::uint32_t blocks, std::uint64_t block_bytes, std::uint32_t beyond)
+    : block_bytes_(block_bytes), heaps_(cut(blocks - beyond, block_bytes, beyond)) {}
 
 Heaps::Kind Heaps::kind_of(std::uint64_t bytes) const {
   if (bytes < block_bytes_ / 2) return kSmall;
@@ -25,11 +27,14 @@ Heaps::Kind Heaps::kind_of(std::uint64_t bytes) const {
 
 Heaps::Kind Heaps::kind_at(std::uint64_t offset) const {
   if (heaps_[kSmall].holds(offset)) return kSmall;
-  return heaps_[kOdd].holds(offset) ? kOdd : kWhole;
+  if (heaps_[kOdd].holds(offset)) return kOdd;
+  return heaps_[kBeyond].holds(offset) ? kBeyond : kWhole;
 }
 
 std::optional<Heap::Range> Heaps::allocate(std::uint64_t bytes, std::uint64_t serial) {
-  return heaps_[kind_of(bytes)].allocate(bytes, serial);
+  const Kind kind = kind_of(bytes);
+  const auto range = heaps_[kind].allocate(bytes, serial);
+  return !range && kind == kWhole ? heaps_[kBeyond].allocate(bytes, serial) : range;
 }
 
 void Heaps::step() {
@@ -56,7 +61,7 @@ std::uint64_t Heaps::used_bytes() const {
 
 void Heaps::validate() const {
   for (const Heap& heap : heaps_) heap.validate();
-  EBB_CHECK_EQ(heaps_[kWhole].live_bytes() % block_bytes_, 0u);
+  for (const Kind whole : {kWhole, kBeyond}) EBB_CHECK_EQ(heaps_[whole].live_bytes() % block_bytes_, 0u);
 }
 
 }  // namespace ebb

@@ -1,7 +1,8 @@
 // Heaps: the space, cut into a heap for each kind of range: small ones, of less than half a block, odd ones, and whole
 // numbers of blocks. The last kind lies on whole blocks, so that nobody else's use brings a part of it, or keeps one.
 // In a heap with odd ranges that would cost the rest of a block before each of them; by themselves they pack as
-// tightly as the others do.
+// tightly as the others do. Beyond these heaps there may be another one, for whole blocks that no longer fit: files
+// larger than what memory and flash hold. What is indexed by block is that long only once some lie there.
 //
 // Owned by the core, under the runtime's lock. Offsets are bytes from the start of the space.
 #pragma once
@@ -16,7 +17,8 @@ namespace ebb {
 
 class Heaps {
  public:
-  Heaps(std::uint32_t blocks, std::uint64_t block_bytes);
+  // `beyond`: so many of the blocks, at the end.
+  Heaps(std::uint32_t blocks, std::uint64_t block_bytes, std::uint32_t beyond = 0);
 
   // As of a Heap (heap.h).
   std::optional<Heap::Range> allocate(std::uint64_t bytes, std::uint64_t serial);
@@ -34,14 +36,14 @@ class Heaps {
   void validate() const;
 
  private:
-  enum Kind : unsigned char { kSmall, kOdd, kWhole };
+  enum Kind : unsigned char { kSmall, kOdd, kWhole, kBeyond };
   Kind kind_of(std::uint64_t bytes) const;
   Kind kind_at(std::uint64_t offset) const;
   Heap& heap_of(std::uint64_t offset) { return heaps_[kind_at(offset)]; }
   const Heap& heap_of(std::uint64_t offset) const { return heaps_[kind_at(offset)]; }
 
   std::uint64_t block_bytes_;
-  std::array<Heap, 3> heaps_;  // by kind
+  std::array<Heap, 4> heaps_;  // by kind
 };
 
 }  // namespace ebb

@@ -6,7 +6,7 @@ namespace ebb {
 HeapPlaces::HeapPlaces(const CoreConfig& config, std::uint64_t managed_bytes_min)
     : block_bytes_(config.block_bytes),
       managed_bytes_min_(managed_bytes_min),
-      heaps_(config.blocks, config.block_bytes) {}
+      heaps_(config.blocks, config.block_bytes, config.blocks_beyond) {}
 
 GuidePlaces::Place HeapPlaces::allocate(std::uint64_t bytes, std::uint64_t serial) {
   if (bytes < managed_bytes_min_ || bytes == 0) return {};

@@ -35,7 +35,7 @@ CoreState::CoreState(const CoreConfig& given, BackingMemory& memory, std::unique
       frames(memory, config.frames(), !config.faults),
       extents(config.extents, config.host_extents),
       engine(table, frames, extents, memory, policy, limits_of(config, policy, config.budget_bytes)),
-      heaps(config.blocks, config.block_bytes) {}
+      heaps(config.blocks, config.block_bytes, config.blocks_beyond) {}
 
 BlockRange CoreState::blocks_of(std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t first = offset / config.block_bytes;

@@ -22,6 +22,7 @@ struct CoreConfig {
   std::uint64_t block_bytes = 0;          // a power of two
   std::uint64_t budget_bytes = 0;         // frames, small allocations and tables together: the most it will ever be
   std::uint32_t blocks = 0;               // size of the space
+  std::uint32_t blocks_beyond = 0;        // of that, at its end (alloc/heaps.h)
   std::uint32_t extents = 0;              // most blocks on flash
   std::uint32_t frames_ahead = 0;         // made before they are needed, by a driver that has nothing else to do
   std::uint32_t queue_depth = 32;         // of the flash queue

@@ -212,7 +212,8 @@ std::byte* ManagedRuntime::map_for_program(int descriptor, std::uint64_t offset,
       const bool tables = bytes < space_bytes_ && !core_.budget().tables_fit(2 * (bytes / core_.block_bytes() + 2));
       reason = tables ? "the tables of so much do not fit into it; give it more memory (--memory, EBB_MEMORY)"
                       : "too few are free of the addresses for " + format_size(space_bytes_) +
-                            " of files and tensors; more flash (--flash DIR:SIZE, EBB_FLASH) makes more";
+                            " of files and tensors; more flash (--flash DIR:SIZE, EBB_FLASH) makes more, as does a "
+                            "higher ulimit -v";
       tell_left_to_kernel(bytes, files_->name(source.file), reason);
     }
     close_if_unused(source.file);

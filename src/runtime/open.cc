@@ -13,6 +13,7 @@
 #include "drivers/linux/flash/encrypted_flash.h"
 #include "drivers/linux/flash/flash_file.h"
 #include "drivers/linux/flash/thread_flash.h"
+#include "drivers/linux/process/reservation.h"
 #include "drivers/linux/remap/remap_memory.h"
 #include "drivers/linux/system/machine_memory.h"
 #include "drivers/linux/userfault/move_memory.h"
@@ -30,6 +31,8 @@ namespace ebb {
 namespace {
 
 constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
+constexpr std::uint64_t kSpaceForFilesBytes = 1024 * kGiB;
+constexpr std::uint64_t kSpaceForFilesBlocks = 1u << 19;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::kInvalid, message); }
 
@@ -107,6 +110,17 @@ std::unique_ptr<SpaceMemory> open_memory(const Options& options, const Core::Con
   const Status status = RemapMemory::make(options.block_bytes, config.blocks, frames, memory, reason);
   if (status == Status::kOk) return memory;
   throw Error(status, "memory driver '" + driver + "' cannot be used: " + reasons + reason);
+}
+
+// Room for what memory and flash hold, and beyond it for files that are larger than both: a checkpoint that is only
+// read takes neither. Where addresses are scarce (ulimit -v, a system that overcommits nothing) most are the program's.
+void choose_space(Core::Config& config) {
+  const std::uint64_t held = (std::uint64_t{config.frames()} + config.extents) * kSpaceFactor;
+  const std::uint64_t blocks = std::clamp<std::uint64_t>(held, kSpaceBlocksMin, kBlocksMax);
+  std::uint64_t beyond = std::min<std::uint64_t>(kSpaceForFilesBytes / config.block_bytes, kSpaceForFilesBlocks);
+  while (beyond > 0 && !Reservation::possible(kSpaceFactor * (blocks + beyond) * config.block_bytes)) beyond /= 2;
+  config.blocks = static_cast<std::uint32_t>(blocks + beyond);
+  config.blocks_beyond = static_cast<std::uint32_t>(beyond);
 }
 
 // Operators of PyTorch may be named without their namespace.
@@ -205,8 +219,7 @@ std::shared_ptr<Runtime> Runtime::open(const Options& wanted) {
   config.flash_in_ns = static_cast<double>(options.block_bytes) / kFlashBytesANs;
   config.extents =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
-  const std::uint64_t blocks = (std::uint64_t{config.frames()} + config.extents) * kSpaceFactor;
-  config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax));
+  choose_space(config);
   config.cache_bytes_a_block = RangeTable::bytes_a_block(options.block_bytes);
   if (!options.guide.empty()) take_guide(options, config, *planner);
   parts.memory = open_memory(options, config);

@@ -21,6 +21,7 @@ inline constexpr std::uint32_t kBlocksMax = 1u << 22;
 inline constexpr std::uint32_t kQueueDepth = 32;
 // Addresses are free, and room to spare keeps ranges of different sizes from crowding each other.
 inline constexpr std::uint64_t kSpaceFactor = 4;
+inline constexpr std::uint64_t kSpaceBlocksMin = 4096;
 
 struct FlashShape {
   std::uint32_t depth = 0;  // requests in flight

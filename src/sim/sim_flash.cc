@@ -138,14 +138,15 @@ void SimFlash::draw_read(Stored& place, Pending& pending) {
     return;
   }
   std::optional<Fault> fault;
-  if (place.failures < kPassingFaultsMax) {
+  std::uint32_t& in_a_row = passing_[pending.request.bytes.data()];
+  if (in_a_row < kPassingFaultsMax) {
     if (fires(Fault::kReadError)) fault = Fault::kReadError;
     // What a file has at its first reading is what it has.
     if (!fault && !in_file && fires(Fault::kCorruptRead)) fault = Fault::kCorruptRead;
     if (!fault && !in_file && !place.before.empty() && fires(Fault::kStaleRead)) fault = Fault::kStaleRead;
   }
   const bool failed = nth || fault == Fault::kReadError;
-  place.failures = failed || fault ? place.failures + 1 : 0;
+  in_a_row = failed || fault ? in_a_row + 1 : 0;
   if (failed) {
     pending.status = Status::kIoError;
   } else {
@@ -206,7 +207,6 @@ void SimFlash::finish_write(Stored& place, const Pending& pending) {
     return;
   }
   place.written = true;
-  place.failures = 0;
   place.damage = pending.fault;
   if (pending.fault == Fault::kLostWrite) return;
   if (pending.fault == Fault::kMisdirectedWrite) return misdirect(place, from);

@@ -79,8 +79,7 @@ class SimFlash final : public RawFlash {
     bool unwritable = false;  // for ever
     bool refused = false;     // a write to it has failed: nobody should try again
     std::optional<Fault> damage;
-    std::uint32_t failures = 0;  // passing ones, in a row
-    std::uint32_t readers = 0;   // in flight
+    std::uint32_t readers = 0;  // in flight
     bool writer = false;
 
     bool idle() const { return readers == 0 && !writer; }
@@ -116,6 +115,7 @@ class SimFlash final : public RawFlash {
   Rng rng_;
   std::vector<Stored> extents_;
   std::map<std::pair<std::int32_t, std::uint64_t>, Stored> files_;  // by file and offset
+  std::map<const std::byte*, std::uint32_t> passing_;  // faults in a row, by where a reader wants the bytes
   EventQueue<Pending> pending_;
   std::uint64_t read_lane_free_ns_ = 0;
   std::uint64_t write_lane_free_ns_ = 0;

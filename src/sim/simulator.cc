@@ -25,6 +25,7 @@ Core::Config core_config(const SimDriver::Config& config) {
   return {.block_bytes = config.block_bytes,
           .budget_bytes = kFixedBytes + config.frames * config.block_bytes,
           .blocks = config.blocks,
+          .blocks_beyond = config.blocks_beyond,
           .extents = config.extents,
           .frames_ahead = config.frames_ahead,
           .queue_depth = config.depth,

@@ -30,6 +30,7 @@ class SimDriver {
     std::uint64_t block_bytes = 4096;
     std::uint32_t frames = 16;
     std::uint32_t blocks = 256;
+    std::uint32_t blocks_beyond = 0;  // of those
     std::uint32_t extents = 64;
     std::uint32_t host_extents = 0;  // host memory is the first part of the simulated device
     std::uint32_t depth = 32;

@@ -5,15 +5,10 @@
 
 namespace ebb {
 
-static_assert(std::is_trivially_destructible_v<Block>);
 static_assert(BlockState::kUntouched == BlockState{0}, "zeroed memory must be untouched blocks");
 
 PageTable::PageTable(std::uint32_t blocks, std::uint32_t frames, std::uint32_t host_extents)
-    : blocks_(static_cast<Block*>(std::calloc(blocks, sizeof(Block)))),
-      size_(blocks),
-      host_extents_(host_extents),
-      frames_(frames) {
-  EBB_CHECK(blocks_ != nullptr);
+    : blocks_(blocks), host_extents_(host_extents), frames_(frames) {
   counts_[static_cast<std::size_t>(BlockState::kUntouched)] = blocks;
 }
 

@@ -7,13 +7,12 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
 #include "base/index.h"
 #include "base/tier.h"
+#include "base/zeroed_array.h"
 #include "space/block_state.h"
 
 namespace ebb {
@@ -44,7 +43,7 @@ class PageTable {
   // Extents below `host_extents` are in host memory, the others on flash.
   PageTable(std::uint32_t blocks, std::uint32_t frames, std::uint32_t host_extents = 0);
 
-  std::uint32_t size() const { return size_; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(blocks_.size()); }
   std::uint32_t frames_max() const { return static_cast<std::uint32_t>(frames_.size()); }
   bool has_host() const { return host_extents_ > 0; }
   // Where a block's copy is; only for blocks that have one.
@@ -53,11 +52,11 @@ class PageTable {
   }
 
   Block& operator[](BlockIndex block) {
-    EBB_DCHECK(block.value() < size_);
+    EBB_DCHECK(block.value() < size());
     return blocks_[block.value()];
   }
   const Block& operator[](BlockIndex block) const {
-    EBB_DCHECK(block.value() < size_);
+    EBB_DCHECK(block.value() < size());
     return blocks_[block.value()];
   }
 
@@ -72,12 +71,7 @@ class PageTable {
   void validate() const;
 
  private:
-  struct Free {
-    void operator()(Block* blocks) const { std::free(blocks); }
-  };
-
-  std::unique_ptr<Block[], Free> blocks_;
-  std::uint32_t size_;
+  ZeroedArray<Block> blocks_;
   std::uint32_t host_extents_;
   std::vector<BlockIndex> frames_;
   std::array<std::uint32_t, kBlockStates> counts_{};

@@ -44,6 +44,20 @@ TEST(Heaps, PartsWhereBlocksAreFew) {
   }
 }
 
+TEST(Heaps, WholeBlocksThatNoLongerFitLieBeyond) {
+  Heaps heaps(64 + 16, kBlock, 16);
+  const std::uint64_t whole = heaps.allocate(20 * kBlock, 1)->offset;
+  EXPECT_EQ(whole, 40 * kBlock);
+  const std::uint64_t beyond = heaps.allocate(10 * kBlock, 2)->offset;
+  EXPECT_EQ(beyond, 64 * kBlock);
+  EXPECT_EQ(heaps.allocate(4 * kBlock, 3)->offset, 60 * kBlock);
+  EXPECT_FALSE(heaps.allocate(7 * kBlock, 4));
+  EXPECT_EQ(heaps.find(beyond)->serial, 2u);
+  heaps.validate();
+  EXPECT_EQ(heaps.free(beyond).bytes, 10 * kBlock);
+  EXPECT_EQ(heaps.allocate(16 * kBlock, 5)->offset, 64 * kBlock);
+}
+
 TEST(Heaps, WhatIsParkedIsLive) {
   Heaps heaps(64, kBlock);
   const std::uint64_t offset = heaps.allocate(3 * kBlock, 1)->offset;
@@ -60,7 +74,7 @@ void fuzz(std::uint64_t seed) {
   Rng rng(seed);
   const std::uint64_t block = std::uint64_t{4096} << rng.below(6);
   const auto blocks = static_cast<std::uint32_t>(rng.between(4, 400));
-  Heaps heaps(blocks, block);
+  Heaps heaps(blocks, block, rng.chance(1, 2) ? blocks / 3 : 0);
   std::map<std::uint64_t, std::uint64_t> live;
   for (int step = 0; step < 400; ++step) {
     if (rng.chance(11, 20)) {

@@ -69,7 +69,7 @@ Core::Config core_config(const Options& options) {
   config.extents =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
   const std::uint64_t blocks = (std::uint64_t{frames} + config.host_extents + config.extents) * kSpaceFactor;
-  config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 4096, kBlocksMax));
+  config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, kSpaceBlocksMin, kBlocksMax));
   return config;
 }
 

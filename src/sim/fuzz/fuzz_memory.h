@@ -40,7 +40,9 @@ class FuzzMemory : FuzzPart {
       model_.add(offset, driver_.core().allocations().bytes_of(offset));
       return true;
     }
-    // Refused: then really neither memory nor flash has a place for it, beside the tables as they may become.
+    // Refused: then really neither memory nor flash has a place for it, beside the tables as they may become; or files
+    // may have all addresses.
+    if (model_.mapped_blocks() > model_.blocks() / 4) return false;
     Stats stats;
     driver_.core().fill(stats);
     const std::uint64_t places =

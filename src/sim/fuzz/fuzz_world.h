@@ -33,15 +33,17 @@ struct FuzzWorld {
         rng(of.seed),
         keeps(rng.chance(1, 2)),
         history(told),
-        blocks((of.frames + of.extents + of.host_extents) * 8 / 4 * 4),
-        driver(driver_config(of, blocks)),
+        beyond(of.frames * 4),
+        blocks((of.frames + of.extents + of.host_extents) * 8 / 4 * 4 + beyond),
+        driver(driver_config(of, blocks, beyond)),
         model(blocks, kBlockBytes) {}
 
-  static SimDriver::Config driver_config(const Scenario& scenario, std::uint32_t blocks) {
+  static SimDriver::Config driver_config(const Scenario& scenario, std::uint32_t blocks, std::uint32_t beyond) {
     SimDriver::Config config;
     config.block_bytes = kBlockBytes;
     config.frames = scenario.frames;
     config.blocks = blocks;
+    config.blocks_beyond = beyond;
     config.extents = scenario.extents;
     config.frames_ahead = scenario.frames;
     config.host_extents = scenario.host_extents;
@@ -55,6 +57,7 @@ struct FuzzWorld {
   Rng rng;
   const bool keeps;  // whether freed ranges are sometimes kept for reuse, as by a runtime's cache
   FuzzHistory& history;
+  const std::uint32_t beyond;  // for files larger than all else
   const std::uint32_t blocks;
   SimDriver driver;
   FuzzModel model;

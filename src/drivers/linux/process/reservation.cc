@@ -24,6 +24,11 @@ Status Reservation::make(std::size_t bytes, int protection, Reservation& reserva
   return Status::kOk;
 }
 
+bool Reservation::possible(std::size_t bytes) {
+  Reservation ignored;
+  return make(bytes, PROT_READ | PROT_WRITE, ignored) == Status::kOk;
+}
+
 Status Reservation::renew(std::byte* begin, std::size_t bytes, int protection) {
   EBB_CHECK(holds(reinterpret_cast<std::uintptr_t>(begin)) && begin + bytes <= data_ + bytes_);
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;

@@ -17,6 +17,8 @@ class Reservation {
   Reservation() = default;
   // Private, anonymous, `protection` as for mmap; aligned to huge pages; not inherited by fork.
   static Status make(std::size_t bytes, int protection, Reservation& reservation);
+  // Whether so many addresses are to be had at this moment.
+  static bool possible(std::size_t bytes);
   Reservation(Reservation&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         bytes_(std::exchange(other.bytes_, 0)),

@@ -85,7 +85,7 @@ Status RemapMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uin
     reason = "this process has as many spaces or open files as it can have";
     return status;
   }
-  made->attached_.resize(blocks);
+  made->attached_ = ZeroedArray<Attached>(blocks);
   made->calls_ = CompletedCalls(made->space_.data(), made->space_.bytes(), true, true);
   memory = std::move(made);
   return Status::kOk;

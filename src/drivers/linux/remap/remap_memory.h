@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/zeroed_array.h"
 #include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/process/reservation.h"
 #include "drivers/linux/remap/signal_faults.h"
@@ -77,7 +78,7 @@ class RemapMemory final : public SpaceMemory {
     bool mapped = false;  // or still to be
     std::uint16_t refused = 0;
   };
-  std::vector<Attached> attached_;  // by block
+  ZeroedArray<Attached> attached_;  // by block
   std::vector<BlockIndex> stay_;
   bool child_ = false;
   bool in_core_dumps_ = true;

@@ -42,7 +42,7 @@ Status MoveMemory::make(std::size_t block_bytes, std::uint32_t blocks, std::uint
     if (made->userfault_.watch(range->data(), range->bytes()) != 0) return Status::kUnsupported;
   }
   if (const Status status = PageMoves::open(made->userfault_, made->moves_); status != Status::kOk) return status;
-  made->marks_.resize(blocks, Mark::kAbsent);
+  made->marks_ = ZeroedArray<Mark>(blocks);
   made->interrupt_fd_ = open_bell();
   if (!made->interrupt_fd_.valid()) return Status::kNoMemory;
   const bool waits = made->userfault_.rung() == Userfault::Rung::kFull;

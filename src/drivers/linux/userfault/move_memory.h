@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/zeroed_array.h"
 #include "drivers/linux/adopt/adopted_memory.h"
 #include "drivers/linux/calls/completed_calls.h"
 #include "drivers/linux/process/reservation.h"
@@ -78,7 +79,7 @@ class MoveMemory final : public SpaceMemory {
   std::mutex scratch_mutex_;
   Userfault userfault_;
   PageMoves moves_;
-  std::vector<Mark> marks_;  // by block; kBarred: fails without access, because poison is not to be had
+  ZeroedArray<Mark> marks_;  // by block; kBarred: fails without access, because poison is not to be had
   FileDescriptor interrupt_fd_;
   std::unique_ptr<AdoptedMemory> adopted_owner_;
   std::atomic<AdoptedMemory*> adopted_{nullptr};  // made when first asked for; the fault thread looks for it
