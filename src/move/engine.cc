@@ -107,13 +107,7 @@ void Engine::serve_urgent() {
   }
 }
 
-void Engine::pump() {
-  fail_unread();
-  serve_urgent();
-  if (frozen_ > 0) write_frozen();
-  // Before those who want frames take what there is of transfers for the slowest lane.
-  if (policy_.listens() && table_.has_host()) evict_behind(Tier::kHost);
-  if (policy_.listens()) evict_behind(Tier::kFlash);
+void Engine::serve_wanted() {
   while (!wanted_.empty()) {
     const BlockIndex block = wanted_.front();
     if (!serve(block, victims_.faulted(block) ? Urgency::kAwaited : Urgency::kWanted)) {
@@ -123,11 +117,23 @@ void Engine::pump() {
     }
     wanted_.remove(block);
   }
+}
+
+void Engine::pump() {
+  fail_unread();
+  serve_urgent();
+  if (frozen_ > 0) write_frozen();
+  // Before those who want frames take what there is of transfers for the slowest lane.
+  if (policy_.listens() && table_.has_host()) evict_behind(Tier::kHost);
+  if (policy_.listens()) evict_behind(Tier::kFlash);
+  serve_wanted();
   const bool unhurried = policy_.listens() && urgent_.empty() && wanted_.empty();
   if (unhurried && table_.has_host()) fetch_ahead(Tier::kHost);
   if (unhurried) fetch_ahead(Tier::kFlash);
   restore_reserve();
   if (frames_.free() > 0) serve_urgent();  // by what has left at once
+  // Who wants has let those go first who wait; with nothing under way nobody comes back to it.
+  if (transfers_.in_flight() == 0) serve_wanted();
   if (policy_.listens() && urgent_.empty() && wanted_.empty()) {
     if (table_.has_host() && limits_.clean_to_host) clean_ahead(Tier::kHost);
     clean_ahead(Tier::kFlash);

@@ -168,6 +168,7 @@ class Engine {
   static constexpr std::uint8_t kAttemptsMax = 3;
   static constexpr std::uint32_t kWriteFailuresMax = 8;  // in a row: flash is taken to be broken
 
+  void serve_wanted();
   bool serve(BlockIndex block, Urgency urgency);
   FrameIndex acquire(BlockIndex block, Urgency urgency);
   FrameIndex steal_dead();
