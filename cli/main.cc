@@ -232,7 +232,7 @@ CLI::App* add_trace(CLI::App& app, TraceArguments& trace) {
 
 CLI::App* add_fuzz(CLI::App& app, FuzzArguments& fuzz) {
   CLI::App* command = app.add_subcommand("fuzz", "Look for defects: random programs and faults, in simulation");
-  command->add_option("--seed", fuzz.seed, "The first one; each has a machine, faults and a program [from the time]")
+  command->add_option("--seed", fuzz.seed, "The first one; each has a machine, faults and a program [at random]")
       ->type_name("N");
   command->add_option("--minutes", fuzz.minutes, "How long [1, or until --runs are done]")->type_name("M");
   command->add_option("--runs", fuzz.runs, "How many seeds")->type_name("N");

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "drivers/linux/system/system_files.h"
@@ -37,9 +38,10 @@ T read_all(const std::string& text, T least, T most, const char* option, const c
               fmt::format("{}: '{}' is not a number from {} to {}, such as {}", option, text, least, most, example));
 }
 
+// Of those that begin at the same time each has its own.
 std::uint64_t fresh_seed() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(now).count()) * 1'000'000;
+  std::random_device device;
+  return device() * std::uint64_t{1000};
 }
 
 Campaign campaign_of(const FuzzArguments& arguments) {

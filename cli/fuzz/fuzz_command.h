@@ -7,7 +7,7 @@
 namespace ebb::cli {
 
 struct FuzzArguments {
-  std::string seed;  // empty: from the time
+  std::string seed;  // empty: at random
   std::string minutes;
   std::string runs;
   std::string operations;

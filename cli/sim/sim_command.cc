@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "base/rng.h"
@@ -72,6 +73,12 @@ std::uint64_t block_of(const std::string& text, std::uint64_t memory) {
                                               format_size(kBlockMax)));
   }
   return bytes;
+}
+
+std::uint32_t seed_of(const std::string& text) {
+  constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (const auto seed = read_number(text, 0, kMost)) return *seed;
+  throw Error(Status::kInvalid, fmt::format("--seed: '{}' is not a number from 0 to {}", text, kMost));
 }
 
 std::uint32_t iterations_of(const std::string& text) {
@@ -171,15 +178,15 @@ int simulate_trace(const SimArguments& arguments) {
   }
   if (trace.sequence) check_sequence(arguments);
   const std::uint32_t warm_up = warm_up_of(arguments.warm_up, trace);
+  const std::uint32_t seed = seed_of(arguments.seed);
   std::vector<double> factors;
   if (arguments.vary > 0) {
-    factors = draw_factors(trace, arguments.vary, arguments.seed);
+    factors = draw_factors(trace, arguments.vary, seed);
     options.vary = [&factors](std::uint32_t iteration, std::size_t launch) {
       return iteration == 0 ? 1.0 : factors[launch];
     };
   }
-  SimFindings findings{trace,          arguments.trace,    options, warm_up, arguments.vary,
-                       arguments.seed, arguments.no_bound, {},      {},      {}};
+  SimFindings findings{trace, arguments.trace, options, warm_up, arguments.vary, seed, arguments.no_bound, {}, {}, {}};
   run_all(names, factors, findings);
   write_all(STDOUT_FILENO, arguments.json ? to_json(findings) : to_table(findings, wants_colour(STDOUT_FILENO)));
   return 0;

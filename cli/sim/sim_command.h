@@ -16,7 +16,7 @@ struct SimArguments {
   std::string block;
   std::string timing = "strict";
   double vary = 0;
-  std::uint64_t seed = 1;
+  std::string seed = "1";
   std::string iterations;  // empty: 5, or those of a sequence
   std::string warm_up;
   bool no_bound = false;
