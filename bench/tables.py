@@ -52,7 +52,7 @@ TABLES = {
     "scale-published": ("scale", "simulated.scale", "document_published"),
     "scale-check": ("scale", "simulated.scale", "document_check"),
     "reliability": ("reliability", "reliability", "document"),
-    "mutations": ("reliability", "reliability", "document_mutations"),
+    "mutations": ("mutations", "reliability", "document_mutations"),
     "faults": ("faults", "reliability", "document_faults"),
     "soak": ("soak", "reliability", "document_soak"),
     "inputs": ("inputs", "reliability", "document_inputs"),

@@ -5,8 +5,8 @@
     bench/simulated/reliability.py --add RUN.json ... --mutations FILE --save
 
 With --add the results of other runs of `ebb fuzz --json` are counted too; with --mutations those of `tools/mutate
---json` are kept beside them, else those that the newest results have. A run that failed is counted as it is: its
-failures are in the results. Exit code 1 if there are any.
+--json` are kept, as results of their own. A run that failed is counted as it is: its failures are in the results. Exit
+code 1 if there are any.
 """
 
 import argparse
@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE / "training")]
 
 from children import ebb_binary  # noqa: E402
 from output import report, sitting  # noqa: E402
-from reports.reliability import table  # noqa: E402
+from reports.reliability import document_mutations, table  # noqa: E402
 
 
 def parse_arguments():
@@ -62,11 +62,10 @@ def main():
     results = sitting(packages=())
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.add]
     runs.append(fuzz(arguments.minutes, arguments.seed))
-    results["fuzz"] = add_up(runs)
     if arguments.mutations:
-        results["mutations"] = json.loads(arguments.mutations.read_text(encoding="utf-8"))
-    elif before := sorted((HERE / "results").glob("[0-9]*-reliability.json")):
-        results["mutations"] = json.loads(before[-1].read_text(encoding="utf-8"))["mutations"]
+        mutations = {**results, "mutations": json.loads(arguments.mutations.read_text(encoding="utf-8"))}
+        report(mutations, document_mutations(mutations)[1], "mutations", arguments)
+    results["fuzz"] = add_up(runs)
     report(results, table(results), "reliability", arguments)
     return 1 if results["fuzz"]["failures"] else 0
 
