@@ -20,14 +20,20 @@ const char* variable(const char* name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-void read_size(const char* name, std::uint64_t& size) {
+// What parse() says of the value is said of the variable.
+template <typename Parse>
+void read_parsed(const char* name, Parse&& parse) {
   const char* text = variable(name);
   if (text == nullptr) return;
   try {
-    size = parse_size(text);
+    parse(text);
   } catch (const Error& error) {
     throw Error(Status::kInvalid, std::string(name) + ": " + error.what());
   }
+}
+
+void read_size(const char* name, std::uint64_t& size) {
+  read_parsed(name, [&size](const char* text) { size = parse_size(text); });
 }
 
 void read_text(const char* name, std::string& text) {
@@ -94,16 +100,6 @@ void read_choice(const char* name, std::string& text, const Choices& choices) {
   throw Error(Status::kInvalid, std::string(name) + ": '" + value + "' is unknown; choose one of " + list);
 }
 
-void read_flash(const char* name, Options& options) {
-  const char* text = variable(name);
-  if (text == nullptr) return;
-  try {
-    parse_flash(text, options);
-  } catch (const Error& error) {
-    throw Error(Status::kInvalid, std::string(name) + ": " + error.what());
-  }
-}
-
 }  // namespace
 
 void parse_flash(const std::string& text, Options& options) {
@@ -155,7 +151,7 @@ Options options_from_environment() {
   read_text("EBB_CUDA_LIBRARY", options.cuda_library);
   read_text("EBB_NVRTC_LIBRARY", options.nvrtc_library);
   read_text("EBB_CUBLAS_LIBRARY", options.cublas_library);
-  read_flash("EBB_FLASH", options);
+  read_parsed("EBB_FLASH", [&options](const char* text) { parse_flash(text, options); });
   return options;
 }
 

@@ -115,8 +115,7 @@ std::unique_ptr<SpaceMemory> open_memory(const Options& options, const Core::Con
 // Room for what memory and flash hold, and beyond it for files that are larger than both: a checkpoint that is only
 // read takes neither. Where addresses are scarce (ulimit -v, a system that overcommits nothing) most are the program's.
 void choose_space(Core::Config& config) {
-  const std::uint64_t held = (std::uint64_t{config.frames()} + config.extents) * kSpaceFactor;
-  const std::uint64_t blocks = std::clamp<std::uint64_t>(held, kSpaceBlocksMin, kBlocksMax);
+  const std::uint64_t blocks = space_blocks(std::uint64_t{config.frames()} + config.extents);
   std::uint64_t beyond = std::min<std::uint64_t>(kSpaceForFilesBytes / config.block_bytes, kSpaceForFilesBlocks);
   while (beyond > 0 && !Reservation::possible(kSpaceFactor * (blocks + beyond) * config.block_bytes)) beyond /= 2;
   config.blocks = static_cast<std::uint32_t>(blocks + beyond);

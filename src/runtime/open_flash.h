@@ -1,6 +1,7 @@
 // How the flash tier of a runtime is opened, and limits of a space: for Runtime::open and for DeviceRuntime::open.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,7 +22,10 @@ inline constexpr std::uint32_t kBlocksMax = 1u << 22;
 inline constexpr std::uint32_t kQueueDepth = 32;
 // Addresses are free, and room to spare keeps ranges of different sizes from crowding each other.
 inline constexpr std::uint64_t kSpaceFactor = 4;
-inline constexpr std::uint64_t kSpaceBlocksMin = 4096;
+// For so many blocks that memory and flash hold together.
+inline std::uint32_t space_blocks(std::uint64_t held) {
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(held * kSpaceFactor, 4096, kBlocksMax));
+}
 
 struct FlashShape {
   std::uint32_t depth = 0;  // requests in flight

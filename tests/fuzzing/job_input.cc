@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "cli/run/job/job_server.h"
+#include "cli/run/scratch_directory.h"
 #include "job/job_socket.h"
 #include "job/message.h"
 
@@ -19,12 +20,6 @@ namespace {
 
 constexpr std::uint64_t kBudget = std::uint64_t{1} << 30;
 constexpr int kCloseMaxMs = 5000;
-
-std::string socket_path() {
-  std::string directory = (std::filesystem::temp_directory_path() / "ebb-job-XXXXXX").string();
-  if (::mkdtemp(directory.data()) == nullptr) std::abort();
-  return directory + "/job";
-}
 
 ebb::cli::JobTerms terms() {
   ebb::cli::JobTerms terms;
@@ -34,9 +29,8 @@ ebb::cli::JobTerms terms() {
 }
 
 struct Job {
-  ~Job() { std::filesystem::remove_all(std::filesystem::path(path).parent_path()); }
-
-  const std::string path = socket_path();
+  const ebb::cli::ScratchDirectory directory;
+  const std::string path = directory.file("job");
   ebb::cli::JobServer server{path, terms()};
 };
 
@@ -57,7 +51,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   char ignored[sizeof(ebb::JobMessage)];
   for (ssize_t received = 1; received > 0;) {
     pollfd waited{socket, POLLIN, 0};
-    if (::poll(&waited, 1, kCloseMaxMs) != 1) std::abort();
+    const int ready = ::poll(&waited, 1, kCloseMaxMs);
+    if (ready < 0 && errno == EINTR) continue;  // libFuzzer looks at its clock now and then
+    if (ready != 1) std::abort();
     received = ::recv(socket, ignored, sizeof ignored, 0);
   }
   ::close(socket);

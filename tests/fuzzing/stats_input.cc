@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "cli/json_text.h"
 #include "cli/run/report/report_data.h"
 #include "cli/run/report/trace_events.h"
+#include "cli/run/scratch_directory.h"
 #include "cli/run/stats_reader.h"
 #include "cli/run/summary.h"
 #include "ebb/stats_page.h"
@@ -21,10 +21,9 @@ namespace {
 
 class Page {
  public:
-  Page() : file_(::mkostemp(path_.data(), O_CLOEXEC)) {
+  Page() : file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (file_ < 0) std::abort();
   }
-  ~Page() { ::unlink(path_.c_str()); }
 
   void write(const std::uint8_t* data, std::size_t size) const {
     const std::size_t third = size / 3;
@@ -41,7 +40,8 @@ class Page {
     if (::pwrite(file_, data, bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes)) std::abort();
   }
 
-  std::string path_ = (std::filesystem::temp_directory_path() / "ebb-stats-XXXXXX").string();
+  const ebb::cli::ScratchDirectory directory_;
+  const std::string path_ = directory_.file("stats");
   const int file_;
 };
 

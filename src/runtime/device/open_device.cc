@@ -68,8 +68,7 @@ Core::Config core_config(const Options& options) {
       static_cast<std::uint32_t>(std::min<std::uint64_t>(host_blocks - config.queue_depth, kExtentsMax));
   config.extents =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.flash_bytes / options.block_bytes, kExtentsMax));
-  const std::uint64_t blocks = (std::uint64_t{frames} + config.host_extents + config.extents) * kSpaceFactor;
-  config.blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, kSpaceBlocksMin, kBlocksMax));
+  config.blocks = space_blocks(std::uint64_t{frames} + config.host_extents + config.extents);
   return config;
 }
 

@@ -42,7 +42,7 @@ class FuzzMemory : FuzzPart {
     }
     // Refused: then really neither memory nor flash has a place for it, beside the tables as they may become; or files
     // may have all addresses.
-    if (model_.mapped_blocks() > model_.blocks() / 4) return false;
+    if (model_.mapped_bytes() > model_.blocks() / 4 * kBlockBytes) return false;
     Stats stats;
     driver_.core().fill(stats);
     const std::uint64_t places =

@@ -40,7 +40,11 @@ class FuzzModel {
   const std::vector<Allocation>& allocations() const { return allocations_; }
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(live_.size()); }
   std::uint32_t live_blocks() const { return live_blocks_; }
-  std::uint32_t mapped_blocks() const { return mapped_blocks_; }
+  std::uint64_t mapped_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const Allocation& each : allocations_) bytes += each.kind == Kind::kMapped ? each.bytes : 0;
+    return bytes;
+  }
   bool lost(BlockIndex block) const { return lost_[block.value()]; }
   bool live(BlockIndex block) const { return live_[block.value()] > 0; }
 
@@ -54,7 +58,6 @@ class FuzzModel {
     // What is in a file has a place already.
     const std::uint32_t place = kind == Kind::kMapped ? 0 : 1;
     for_blocks(offset, bytes, [&](std::size_t block) { live_blocks_ += live_[block]++ == 0 ? place : 0; });
-    if (kind == Kind::kMapped) mapped_blocks_ += static_cast<std::uint32_t>((bytes + block_bytes_ - 1) / block_bytes_);
     undefine(offset, bytes);
   }
 
@@ -63,9 +66,6 @@ class FuzzModel {
     allocations_[which] = allocations_.back();
     allocations_.pop_back();
     undefine(allocation.offset, allocation.bytes);
-    if (allocation.kind == Kind::kMapped) {
-      mapped_blocks_ -= static_cast<std::uint32_t>((allocation.bytes + block_bytes_ - 1) / block_bytes_);
-    }
     for_blocks(allocation.offset, allocation.bytes, [&](std::size_t block) {
       if (--live_[block] > 0) return;
       live_blocks_ -= allocation.kind == Kind::kMapped ? 0 : 1;
@@ -131,7 +131,6 @@ class FuzzModel {
   std::vector<bool> lost_;
   std::vector<Allocation> allocations_;
   std::uint32_t live_blocks_ = 0;  // but for those of files
-  std::uint32_t mapped_blocks_ = 0;
 };
 
 }  // namespace ebb

@@ -33,17 +33,18 @@ struct FuzzWorld {
         rng(of.seed),
         keeps(rng.chance(1, 2)),
         history(told),
-        beyond(of.frames * 4),
-        blocks((of.frames + of.extents + of.host_extents) * 8 / 4 * 4 + beyond),
-        driver(driver_config(of, blocks, beyond)),
+        blocks((of.frames + of.extents + of.host_extents) * 8 / 4 * 4 + beyond(of)),
+        driver(driver_config(of, blocks)),
         model(blocks, kBlockBytes) {}
 
-  static SimDriver::Config driver_config(const Scenario& scenario, std::uint32_t blocks, std::uint32_t beyond) {
+  // For files larger than all else.
+  static std::uint32_t beyond(const Scenario& scenario) { return scenario.frames * 4; }
+  static SimDriver::Config driver_config(const Scenario& scenario, std::uint32_t blocks) {
     SimDriver::Config config;
     config.block_bytes = kBlockBytes;
     config.frames = scenario.frames;
     config.blocks = blocks;
-    config.blocks_beyond = beyond;
+    config.blocks_beyond = beyond(scenario);
     config.extents = scenario.extents;
     config.frames_ahead = scenario.frames;
     config.host_extents = scenario.host_extents;
@@ -57,7 +58,6 @@ struct FuzzWorld {
   Rng rng;
   const bool keeps;  // whether freed ranges are sometimes kept for reuse, as by a runtime's cache
   FuzzHistory& history;
-  const std::uint32_t beyond;  // for files larger than all else
   const std::uint32_t blocks;
   SimDriver driver;
   FuzzModel model;
