@@ -2,6 +2,7 @@
 #include "sim/sim_flash.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -197,7 +198,8 @@ void SimFlash::finish_read(Stored& place, const Pending& pending) {
 void SimFlash::finish_write(Stored& place, const Pending& pending) {
   place.writer = false;
   const std::span<const std::byte> from = pending.request.bytes;
-  EBB_CHECK(std::equal(from.begin(), from.end(), pending.copy.begin(), pending.copy.end()));
+  EBB_CHECK_EQ(from.size(), pending.copy.size());
+  EBB_CHECK(std::memcmp(from.data(), pending.copy.data(), from.size()) == 0);
   place.before = place.bytes;
   place.bytes.resize(from.size());
   if (pending.status != Status::kOk) {
