@@ -350,7 +350,7 @@ void ManagedRuntime::after_change() {
 void ManagedRuntime::step() noexcept {
   if (child_) return;
   const Lock lock(mutex_);
-  ++steps_;
+  if (steps_++ == 0) stats_file_.forget_steps();  // what was found until now may have been parts of one
   tell_core();
   tell_time(monotonic_ns());  // the next launch, which would tell, belongs to another iteration
   end_iteration();

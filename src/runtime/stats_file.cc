@@ -65,6 +65,14 @@ void StatsFile::end_step(std::uint64_t fetched_bytes) {
   page_->step_count.store(step + 1, std::memory_order_release);
 }
 
+void StatsFile::forget_steps() {
+  last_step_ns_ = 0;
+  if (page_ == nullptr) return;
+  page_->step_count.store(0, std::memory_order_release);
+  page_->steps_fetched_bytes.store(0, std::memory_order_relaxed);
+  page_->timeline.first_step_ns = 0;
+}
+
 std::vector<double> StatsFile::step_seconds() const {
   const std::uint64_t count = page_ == nullptr ? 0 : page_->step_count.load(std::memory_order_acquire);
   std::vector<double> seconds;

@@ -1,6 +1,6 @@
 // StatsFile: the writer's side of ebb::StatsPage: a mapped file, or nothing when no path was given.
 //
-// update() and end_step() are called under the runtime's lock and do not allocate.
+// update(), end_step() and forget_steps() are called under the runtime's lock and do not allocate.
 #pragma once
 
 #include <string>
@@ -21,6 +21,8 @@ class StatsFile {
   void update(const Stats& stats);
   // An iteration ends now, and the next one begins; so much has been fetched since the program began.
   void end_step(std::uint64_t fetched_bytes);
+  // Those until now were none.
+  void forget_steps();
   // Null in a forked child.
   WaitTable* waits() { return page_ != nullptr ? &page_->waits : nullptr; }
   RunTimeline* timeline() { return page_ != nullptr ? &page_->timeline : nullptr; }
