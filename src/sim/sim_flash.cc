@@ -198,8 +198,9 @@ void SimFlash::finish_read(Stored& place, const Pending& pending) {
 void SimFlash::finish_write(Stored& place, const Pending& pending) {
   place.writer = false;
   const std::span<const std::byte> from = pending.request.bytes;
-  EBB_CHECK_EQ(from.size(), pending.copy.size());
-  EBB_CHECK(std::memcmp(from.data(), pending.copy.data(), from.size()) == 0);
+  const bool equal =
+      from.size() == pending.copy.size() && std::memcmp(from.data(), pending.copy.data(), from.size()) == 0;
+  EBB_CHECK(equal);
   place.before = place.bytes;
   place.bytes.resize(from.size());
   if (pending.status != Status::kOk) {
