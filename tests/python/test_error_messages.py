@@ -27,7 +27,7 @@ def test_every_row_has_a_remedy():
 
 
 @pytest.mark.parametrize("file, words", [
-    ("cli/main.cc", "unknown option '…'; see ebb run --help"),
+    ("cli/command_line.cc", "unknown option '…'; see ebb run --help"),
     ("src/runtime/managed_runtime_budget.cc", "out of memory: … asked for"),
     ("src/calls/refusal.cc", "munmap() of managed memory is refused"),
     ("python/ebbtide/torch/__init__.py", "Ebbtide is enabled already"),
