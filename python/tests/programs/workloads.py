@@ -248,9 +248,9 @@ def train(build, steps, seed, device="cpu"):
     return {"losses": losses, "parameters": hash_tensors(model.state_dict().values())}
 
 
-def run(name, steps=5, seed=0, threads=None, full_size=False):
-    """Trains one of the models above."""
+def run(name, steps=5, seed=0, threads=None, full_size=False, **sizes):
+    """Trains one of the models above; `sizes`: what differs from its usual ones."""
     if threads:
         torch.set_num_threads(threads)
-    sizes = FULL_SIZE[name] if full_size else {}
+    sizes = {**(FULL_SIZE[name] if full_size else {}), **sizes}
     return train(lambda: globals()[f"build_{name}"](**sizes), steps, seed)
