@@ -1,5 +1,6 @@
 """The `ebb` under test, for every suite of the command line: EBB_BIN, or the one that was built."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -18,3 +19,13 @@ def find_ebb():
 
 EBB = find_ebb()
 needs_ebb = pytest.mark.skipif(EBB is None, reason="no ebb: build it, or name it in EBB_BIN")
+
+
+def read_terminal(terminal):
+    """All that was written to a pseudo-terminal whose other end is closed; closes this one. It may come in parts."""
+    shown = b""
+    with contextlib.suppress(OSError):  # how Linux says that nobody has the other end any more
+        while part := os.read(terminal, 4096):
+            shown += part
+    os.close(terminal)
+    return shown

@@ -1,6 +1,5 @@
 """End-to-end tests of `ebb fuzz`, through the real executable: what it says, and what it answers to Ctrl-C."""
 
-import contextlib
 import json
 import os
 import pty
@@ -9,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from ebb_program import EBB, ROOT, needs_ebb
+from ebb_program import EBB, ROOT, needs_ebb, read_terminal
 
 TIMEOUT_S = 120
 
@@ -77,11 +76,7 @@ def test_progress_is_shown_on_a_terminal_only():
     result = subprocess.run([EBB, "fuzz", "--minutes", "0.02"], stdout=subprocess.PIPE, stderr=other, timeout=TIMEOUT_S,
                             check=False)
     os.close(other)
-    shown = b""
-    with contextlib.suppress(OSError):  # all that was written has come, and nobody has the other end any more
-        while part := os.read(terminal, 4096):
-            shown += part
-    os.close(terminal)
+    shown = read_terminal(terminal)
     assert result.returncode == 0
     assert b"operations" in shown and shown.endswith(b"\r\x1b[K")
 

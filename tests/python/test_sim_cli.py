@@ -12,7 +12,7 @@ import re
 import subprocess
 
 import pytest
-from ebb_program import EBB, ROOT, needs_ebb
+from ebb_program import EBB, ROOT, needs_ebb, read_terminal
 
 G10 = ROOT / "bench/data/g10"
 TIMEOUT_S = 120
@@ -280,9 +280,7 @@ def test_colour_only_on_a_terminal(round_robin):
         subprocess.run([EBB, "sim", str(round_robin), *MACHINE], stdout=slave, stderr=slave, timeout=TIMEOUT_S,
                        check=True, env=environment)
         os.close(slave)
-        text = os.read(master, 65536).decode()
-        os.close(master)
-        return text
+        return read_terminal(master).decode()
 
     assert "\x1b[1m" in on_terminal({**os.environ, "NO_COLOR": ""})
     assert "\x1b[" not in on_terminal({**os.environ, "NO_COLOR": "1"})
