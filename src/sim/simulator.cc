@@ -101,9 +101,9 @@ bool SimDriver::turn() {
   return worked || arrived > 0 || taken > 0 || starved;
 }
 
-// A lost block fails whoever touches it, unless it was of memory that the program had freed and has just given back.
-void SimDriver::check_told(BlockIndex lost) const {
-  EBB_CHECK(memory_.failed(lost) || core_.table()[lost].state != BlockState::kLost);
+// A lost block fails whoever touches it. It is none any more where the program had freed it and has just given it back.
+void SimDriver::check_told(BlockIndex index) const {
+  EBB_CHECK(memory_.failed(index) || core_.table()[index].state != BlockState::kLost);
 }
 
 void SimDriver::complete(const FlashCompletion& completion) {
@@ -237,7 +237,7 @@ void SimDriver::validate() {
   for (std::uint32_t i = 0; i < table.size(); ++i) {
     const BlockIndex index(i);
     EBB_CHECK_EQ(memory_.present(index), table[index].state == BlockState::kResident);
-    if (table[index].state == BlockState::kLost) EBB_CHECK(memory_.failed(index));
+    check_told(index);
     if (!memory_.awaited(index)) continue;
     // Nobody is forgotten: who waits has a block on its way, or in the queue.
     EBB_CHECK(core_.engine().pending(index));

@@ -144,7 +144,7 @@ class SimDriver {
   void complete(const FlashCompletion& completion);
   void serve_starved();
   bool can_leave(BlockIndex block) const;
-  void check_told(BlockIndex lost) const;
+  void check_told(BlockIndex index) const;
   void check_starved() const;
   void close_files();
 
