@@ -1,11 +1,15 @@
 """A checkpoint of a language model: what is read while it is loaded, and what comes ahead of need in the first pass.
 
     first_pass.py FOLDER PASSES      makes the checkpoint if it is not there; prints one line of JSON
+
+Each layer begins with a pause in which a slow disk can bring its weights: so small a model computes faster than any
+disk reads, and whether a block was asked for before its operator would be a race.
 """
 
 import json
 import pathlib
 import sys
+import time
 
 import ebbtide
 import torch
@@ -18,6 +22,10 @@ def make(folder):
     transformers.AutoModelForCausalLM.from_config(configuration).save_pretrained(folder)
 
 
+def pause(*_):
+    time.sleep(0.03)
+
+
 def main(folder, passes):
     folder = pathlib.Path(folder)
     if not folder.exists():
@@ -25,6 +33,8 @@ def main(folder, passes):
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     before = ebbtide.stats()
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
+    for layer in model.model.layers:
+        layer.register_forward_pre_hook(pause)
     loaded = ebbtide.stats()
     tokens, first = torch.arange(9).unsqueeze(0), None
     with torch.no_grad():
