@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Allocators side by side: ours, glibc, jemalloc, mimalloc and PyTorch's own, on the allocations of real training.
+"""Allocators side by side: ours, glibc, jemalloc, mimalloc and PyTorch's own, on the allocations of real training;
+glibc, jemalloc and mimalloc as they come, and told to use huge pages and to keep what is freed, as Ebbtide does.
 
     bench/allocators.py                        the models' logs replayed, and 1 to 64 MiB at random by threads at once
     bench/allocators.py --models resnet152 --rounds 3 --json
@@ -14,9 +15,7 @@ import argparse
 import gzip
 import importlib.util
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -25,12 +24,13 @@ sys.path.insert(0, str(HERE / "training"))
 
 import children  # noqa: E402
 import contenders  # noqa: E402
+import stock  # noqa: E402
 from output import progress_line, report, sitting  # noqa: E402
 from reports.allocators import table  # noqa: E402
 
 MODELS = ("gpt2", "resnet152", "mlp")
 BINARY = HERE.parent / "build" / "release" / "bench" / "bench_allocators"
-PRELOADED = {"jemalloc": ("libjemalloc.so.2", "libjemalloc2"), "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0")}
+PACKAGES = {"jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0"}  # of Debian
 LIMIT_S = 600
 ITERATIONS = 8
 RANDOM_CALLS = 200_000
@@ -141,34 +141,29 @@ def record(name, arguments, folder):
 # -- Contenders -------------------------------------------------------------------------------------------------------
 
 
-def can_be_preloaded(library):
-    """Loading it into this process would not tell: jemalloc needs more thread-local storage than is left by then."""
-    tried = subprocess.run(["true"], env=os.environ | {"LD_PRELOAD": library}, capture_output=True, check=False)
-    return not tried.stderr  # of the loader, which goes on without what it cannot load
-
-
 def find_allocators():
-    """Name to (what bench_allocators calls it, library to preload), and notes about those that are not there."""
-    found, notes = {"Ebbtide": ("ebb", None), "glibc": ("malloc", None)}, []
-    for name, (library, package) in PRELOADED.items():
-        if can_be_preloaded(library):
-            found[name] = ("malloc", library)
+    """Name to (what bench_allocators calls it, variables of its environment), and notes about those not there."""
+    found, notes = {"Ebbtide": ("ebb", {}), "glibc": ("malloc", {})}, []
+    found["glibc, tuned"] = ("malloc", {"GLIBC_TUNABLES": stock.GLIBC})
+    for name, (library, tuned) in stock.PRELOADED.items():
+        if stock.can_be_preloaded(library):
+            found[name] = ("malloc", {"LD_PRELOAD": library})
+            found[f"{name}, tuned"] = ("malloc", {"LD_PRELOAD": library, **tuned})
         else:
-            notes.append(f"{name}: not installed (Debian: apt-get install {package})")
+            notes.append(f"{name}: not installed (Debian: apt-get install {PACKAGES[name]})")
     spec = importlib.util.find_spec("torch")
     library = pathlib.Path(spec.origin).parent / "lib" / "libc10.so" if spec and spec.origin else None
     if library and library.is_file():
-        found["PyTorch"] = (str(library), None)
+        found["PyTorch"] = (str(library), {})
     else:
         notes.append("PyTorch: not installed")
     return found, notes
 
 
 def run_once(arguments, words, allocator, memory):
-    name, preload = allocator
-    extra = {"LD_PRELOAD": preload} if preload else {}
+    name, variables = allocator
     child = children.run([arguments.binary, words[0], name, *words[1:], memory, arguments.flash],
-                         env=children.environment(extra), timeout=LIMIT_S)
+                         env=children.environment(variables), timeout=LIMIT_S)
     return child.check().records[-1]
 
 

@@ -4,8 +4,9 @@ Ebbtide asks for huge pages and keeps its frames, so a comparison with an alloca
 way is best depends on the program: each is tried in the same sitting, and the fastest is the contender.
 """
 
-import ctypes
+import os
 import statistics
+import subprocess
 
 import children
 
@@ -16,12 +17,17 @@ TRIED_STEPS = 4  # a turn, of which the last two count
 TIMEOUT_S = 3600
 
 
-def _loads(library):
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
+PRELOADED = {
+    "jemalloc": ("libjemalloc.so.2",
+                 {"MALLOC_CONF": "thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0"}),
+    "mimalloc": ("libmimalloc.so.2", {"MIMALLOC_ALLOW_LARGE_OS_PAGES": "1", "MIMALLOC_PURGE_DELAY": "-1"}),
+}
+
+
+def can_be_preloaded(library):
+    """Loading it into this process would not tell: jemalloc needs more thread-local storage than is left by then."""
+    tried = subprocess.run(["true"], env=os.environ | {"LD_PRELOAD": library}, capture_output=True, check=False)
+    return not tried.stderr  # of the loader, which goes on without what it cannot load
 
 
 def ways():
@@ -29,12 +35,9 @@ def ways():
     found = {AS_IT_COMES: {}, "glibc's tunables": {"GLIBC_TUNABLES": GLIBC},
              "THP_MEM_ALLOC_ENABLE": {"THP_MEM_ALLOC_ENABLE": "1"},
              "both": {"GLIBC_TUNABLES": GLIBC, "THP_MEM_ALLOC_ENABLE": "1"}}
-    preloaded = {"jemalloc": ("libjemalloc.so.2", {
-                     "MALLOC_CONF": "thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0"}),
-                 "mimalloc": ("libmimalloc.so.2", {"MIMALLOC_ALLOW_LARGE_OS_PAGES": "1", "MIMALLOC_PURGE_DELAY": "-1"})}
     notes = []
-    for name, (library, variables) in preloaded.items():
-        if _loads(library):
+    for name, (library, variables) in PRELOADED.items():
+        if can_be_preloaded(library):
             found[name] = {"LD_PRELOAD": library, **variables}
         else:
             notes.append(f"stock with {name}: {library} is not installed")
