@@ -2,6 +2,7 @@
 #include "calibrate/busy_cores.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <system_error>
 
@@ -11,7 +12,8 @@ namespace ebb::cli {
 namespace {
 
 constexpr std::size_t kFloats = 16 * kMiB / sizeof(float);  // of each of two arrays
-constexpr std::size_t kPiece = 4096;                        // floats, between looks at whether to stop
+constexpr std::size_t kPart = kFloats / 8;                  // a thread's, of an operator: tenths of a millisecond
+constexpr unsigned kSpins = 20'000;                         // as `ebb run` lets GNU's OpenMP do
 
 unsigned threads_of_programs() {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
@@ -20,24 +22,40 @@ unsigned threads_of_programs() {
   return wanted > 0 ? static_cast<unsigned>(std::min<long>(wanted, cores)) : cores;
 }
 
-void work(const std::atomic<bool>& stopping) {
+}  // namespace
+
+void BusyCores::wait_for_all() {
+  const std::uint64_t pass = passes_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == sharing_.load(std::memory_order_relaxed)) {
+    arrived_.store(0, std::memory_order_relaxed);
+    stopped_ = stopping_.load(std::memory_order_relaxed);
+    passes_.store(pass + 1, std::memory_order_release);
+    passes_.notify_all();
+    return;
+  }
+  for (unsigned spin = 0; spin < kSpins && passes_.load(std::memory_order_acquire) == pass; ++spin) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  passes_.wait(pass, std::memory_order_acquire);
+}
+
+void BusyCores::work() {
   std::vector<float> sums(kFloats), terms(kFloats, 1.0f);
-  while (true) {
-    for (std::size_t at = 0; at < kFloats; at += kPiece) {
-      if (stopping.load(std::memory_order_relaxed)) return;
-      for (std::size_t i = at; i < at + kPiece; ++i) sums[i] = sums[i] * 0.5f + terms[i];
-    }
+  sharing_.wait(0);
+  for (std::size_t at = 0; !stopped_; at = (at + kPart) % kFloats) {
+    for (std::size_t i = at; i < at + kPart; ++i) sums[i] = sums[i] * 0.5f + terms[i];
+    wait_for_all();
   }
 }
 
-}  // namespace
-
 BusyCores::BusyCores() {
   try {
-    for (unsigned i = threads_of_programs(); i > 0; --i) threads_.emplace_back([this] { work(stopping_); });
+    for (unsigned i = threads_of_programs(); i > 0; --i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
     // No more threads are to be had: with these, then.
   }
+  sharing_ = static_cast<std::uint32_t>(threads_.size());
+  sharing_.notify_all();
 }
 
 BusyCores::~BusyCores() {

@@ -83,12 +83,12 @@ std::optional<FlashSpeeds> known_flash(const std::string& directory) {
   const auto found = flash->find(key_of(directory));
   if (found == flash->end() || !found->is_object()) return std::nullopt;
   const auto busy = found->find("busy");
-  const auto checksum = found->find("checksum_bps");
+  const auto toll = found->find("toll_bps");
   if (busy == found->end() || !busy->is_object()) return std::nullopt;  // of an ebb that did not measure it
-  if (checksum == found->end() || !checksum->is_number() || *checksum <= 0.0) return std::nullopt;
+  if (toll == found->end() || !toll->is_number() || *toll < 0.0) return std::nullopt;
   const auto of_disk = rates_in(*found), of_busy = rates_in(*busy);
   if (!of_disk || !of_busy) return std::nullopt;
-  return FlashSpeeds{*of_disk, *of_busy, checksum->get<double>()};
+  return FlashSpeeds{*of_disk, *of_busy, toll->get<double>()};
 }
 
 FlashSpeeds calibrate_flash(const std::string& directory, const std::function<void(std::string_view)>& progress) {
@@ -102,7 +102,7 @@ FlashSpeeds calibrate_flash(const std::string& directory, const std::function<vo
 nlohmann::ordered_json to_json(const FlashSpeeds& speeds) {
   Json json = to_json(speeds.disk);
   json["busy"] = to_json(speeds.busy);
-  json["checksum_bps"] = speeds.checksum;
+  json["toll_bps"] = speeds.toll_bps;
   return json;
 }
 

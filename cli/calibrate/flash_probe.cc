@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -35,7 +36,8 @@ constexpr std::uint64_t kFileBlocks = 512;             // 1 GiB: beyond the cach
 constexpr std::uint32_t kLaneDepth = kQueueDepth / 2;  // requests in flight a direction, as the engine has it
 constexpr std::chrono::milliseconds kRampUp{200};
 constexpr std::chrono::milliseconds kPhase{1000};
-constexpr std::chrono::milliseconds kChecksumPhase{50};
+constexpr std::chrono::milliseconds kAlonePhase{
+    400};  // of a computation, before anything is moved beside it, and after
 constexpr std::chrono::seconds kStuck{30};
 
 // Buffers for all requests, on huge pages like the runtime's frames: on small ones the kernel splits each transfer into
@@ -65,16 +67,6 @@ class Buffers {
   void* mapped_;
   std::byte* first_;
 };
-
-double checksum_bps(const Buffers& buffers) {
-  const Clock::time_point start = Clock::now();
-  std::uint64_t blocks = 0;
-  volatile std::uint64_t used = 0;
-  for (; Clock::now() - start < kChecksumPhase; ++blocks) {
-    used = used + digest(buffers.of(static_cast<std::uint32_t>(blocks % (kQueueDepth)))).low;
-  }
-  return static_cast<double>(blocks * kBlockBytes) / std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // A direction whose requests follow each other over its half of the file, or not at all.
 struct Lane {
@@ -110,6 +102,8 @@ class Phase {
     return {static_cast<double>(lanes_[0].counted * kBlockBytes) / seconds,
             static_cast<double>(lanes_[1].counted * kBlockBytes) / seconds};
   }
+
+  std::uint64_t moved() const { return moved_; }
 
   // Writes every block once, so that reads find something.
   void fill() {
@@ -147,6 +141,7 @@ class Phase {
     }
     for (const RawCompletion& completion : std::span(done).first(count)) {
       --in_flight_;
+      ++moved_;
       if (completion.status != Status::kOk) {
         throw Error(
             Status::kIoError,
@@ -166,14 +161,42 @@ class Phase {
   volatile std::uint64_t checks_ = 0;  // so that none is left out
   std::array<Lane, 2> lanes_{Lane{false, 0, kFileBlocks / 2}, Lane{true, kFileBlocks / 2, kFileBlocks / 2}};
   std::uint32_t in_flight_ = 0;
+  std::uint64_t moved_ = 0;
 };
 
-FlashRates measure_rates(RawFlash& flash, const Buffers& buffers, Checked checked) {
+// `moved` are the blocks that all of it has moved.
+FlashRates measure_rates(RawFlash& flash, const Buffers& buffers, Checked checked, std::uint64_t& moved) {
   FlashRates rates;
-  rates.write = Phase(flash, buffers, checked).run(false, true).second;
-  rates.read = Phase(flash, buffers, checked).run(true, false).first;
-  std::tie(rates.read_mixed, rates.write_mixed) = Phase(flash, buffers, checked).run(true, true);
+  const auto run = [&](bool reads, bool writes) {
+    Phase phase(flash, buffers, checked);
+    const std::pair<double, double> found = phase.run(reads, writes);
+    moved += phase.moved();
+    return found;
+  };
+  rates.write = run(false, true).second;
+  rates.read = run(true, false).first;
+  std::tie(rates.read_mixed, rates.write_mixed) = run(true, true);
   return rates;
+}
+
+// What a computation has done in a time, and what it does in one alone.
+class Progress {
+ public:
+  explicit Progress(const BusyCores& busy) : busy_(busy), passes_(busy.passes()) {}
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - since_).count(); }
+  double passes() const { return static_cast<double>(busy_.passes() - passes_); }
+
+ private:
+  const BusyCores& busy_;
+  Clock::time_point since_ = Clock::now();
+  std::uint64_t passes_;
+};
+
+double pass_alone_s(const BusyCores& busy) {
+  const Progress alone(busy);
+  std::this_thread::sleep_for(kAlonePhase);
+  return alone.seconds() / std::max(alone.passes(), 1.0);
 }
 
 }  // namespace
@@ -195,13 +218,20 @@ FlashSpeeds probe_flash(const std::string& directory, const std::function<void(s
   std::string driver;
   const std::unique_ptr<RawFlash> flash = open_flash(Options{}, std::move(file), {.depth = kQueueDepth}, driver);
   FlashSpeeds speeds;
-  speeds.checksum = checksum_bps(buffers);
   progress("flash");
   Phase(*flash, buffers, Checked::kNo).fill();
-  speeds.disk = measure_rates(*flash, buffers, Checked::kNo);
+  std::uint64_t moved = 0;
+  speeds.disk = measure_rates(*flash, buffers, Checked::kNo, moved);
   progress("flash, beside a computation");
   const BusyCores busy;
-  speeds.busy = measure_rates(*flash, buffers, Checked::kYes);
+  std::this_thread::sleep_for(kRampUp);
+  const double before_s = pass_alone_s(busy);
+  const Progress beside(busy);
+  moved = 0;
+  speeds.busy = measure_rates(*flash, buffers, Checked::kYes, moved);
+  const double seconds = beside.seconds(), passes = beside.passes();
+  const double longer_s = seconds - passes * (before_s + pass_alone_s(busy)) / 2;
+  if (longer_s > 0) speeds.toll_bps = static_cast<double>(moved * kBlockBytes) / longer_s;
   return speeds;
 }
 

@@ -1,7 +1,7 @@
 // The speed of the disk under a directory, as the flash tier uses it: blocks of 2 MiB, several at once, past the page
 // cache; reads and writes alone, and at the same time: first what the disk has, then what a program has of it, whose
-// kernels keep every core busy while one more thread computes checksums and talks to the disk. With few cores the
-// second is less. Leaves nothing behind. Any thread.
+// kernels keep every core busy while one more thread computes checksums and talks to the disk; and how much longer
+// those kernels take for it. With few cores the second is less, and the third much. Leaves nothing behind. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct FlashRates {
 struct FlashSpeeds {
   FlashRates disk;      // on an idle machine
   FlashRates busy;      // beside a program that computes, with checksums
-  double checksum = 0;  // of the processor's part of a transfer, on one core
+  double toll_bps = 0;  // bytes moved for each second that its kernels take longer (plan/machine.h); 0: they do not
 };
 
 // Takes a few seconds. Throws Error with the remedy where direct access or space is missing, or a transfer fails.

@@ -119,7 +119,7 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
   const bool write_given = !arguments.machine.flash_write.empty();
   auto speeds = known_flash(request.flash);
   if (read_given && write_given) {
-    if (speeds) request.machine.checksum_bps = speeds->checksum;
+    if (speeds) request.machine.toll_bps = speeds->toll_bps;
     return "as given";
   }
   if (!speeds) {
@@ -128,7 +128,7 @@ std::string complete_flash(const WhatIfArguments& arguments, Request& request) {
     });
     show_progress(STDERR_FILENO, "");
   }
-  request.machine.checksum_bps = speeds->checksum;
+  request.machine.toll_bps = speeds->toll_bps;
   Machine& machine = request.machine;
   if (!read_given) {
     machine.flash_read_bps = speeds->disk.read;

@@ -12,7 +12,7 @@ Core::Core(const Config& config, BackingMemory& memory, std::unique_ptr<Policy> 
       adopted_(state_, budget_),
       files_(state_, budget_),
       launches_(state_, files_) {
-  set_flash_pace(config.flash_in_ns, config.flash_out_ns, config.flash_both_ns);
+  set_flash_pace(config.flash_in_ns, config.flash_out_ns, config.flash_both_ns, config.toll_ns);
   budget_.tables_grew(true);
 }
 

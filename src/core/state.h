@@ -36,6 +36,7 @@ struct CoreConfig {
   double flash_in_ns = 1'500'000;  // and from flash
   double flash_out_ns = 0;         // to get there; 0: as long
   double flash_both_ns = 0;        // as in Pace
+  double toll_ns = 0;              // as in Pace
 
   std::uint64_t space_bytes() const { return blocks * block_bytes; }
   // Frames that the budget is good for: what BackingMemory must provide.

@@ -40,8 +40,9 @@ struct Machine {
   // for, until it goes on.
   std::uint64_t launch_host_ns = 0;
   std::uint64_t sync_host_ns = 0;
-  // How fast a processor that does both hashes what is transferred, in time of the kernel that runs meanwhile; 0: none.
-  double checksum_bps = 0;
+  // Where kernels keep all processors busy, whoever moves takes time of theirs: bytes moved for each second by which
+  // kernels take longer; 0: none.
+  double toll_bps = 0;
 
   bool has_host() const { return host_bytes > 0 && device_link_bps > 0; }
   bool has_flash() const { return flash_read_bps > 0 && flash_write_bps > 0 && device_link_bps > 0; }

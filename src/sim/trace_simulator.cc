@@ -41,6 +41,7 @@ Core::Config config_for(const Trace& trace, const TraceSimulator::Options& optio
   config.flash_in_ns = bytes * 1e9 / std::max(options.machine.flash_read_bps, 1.0);
   config.flash_out_ns = bytes * 1e9 / std::max(options.machine.flash_write_bps, 1.0);
   if (options.machine.flash_total_bps > 0) config.flash_both_ns = bytes * 1e9 / options.machine.flash_total_bps;
+  if (options.machine.toll_bps > 0) config.toll_ns = bytes * 1e9 / options.machine.toll_bps;
   return config;
 }
 

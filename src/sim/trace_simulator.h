@@ -116,7 +116,6 @@ class TraceSimulator {
   void write_all(const Trace::Launch& launch);
   Missed count_missing() const;
   std::uint64_t surcharge_ns(const Missed& missed) const;
-  std::uint64_t checksum_ns() const;  // of a block
   std::uint64_t duration_ns(Trace::LaunchIndex index) const;
   bool forgets_frees() const { return options_.timing == Timing::kArtifact && !core_.policy().listens(); }
   void note_late();

@@ -74,7 +74,7 @@ void TraceSimulator::launch(Trace::LaunchIndex index, Iteration& result) {
   if (artifact) end_ns = std::max(clock_.now_ns(), start_ns + ns + surcharge_ns(missed));
   lanes_.set_busy(true);
   for (std::uint64_t before = transfers_; advance(end_ns); before = transfers_) {
-    end_ns += (transfers_ - before) * checksum_ns();
+    end_ns += static_cast<std::uint64_t>(static_cast<double>(transfers_ - before) * config_.toll_ns);
   }
   lanes_.set_busy(false);
   core_.launches().retire(ticket);
@@ -204,11 +204,6 @@ std::uint64_t TraceSimulator::surcharge_ns(const Missed& missed) const {
   const double flash = machine.has_flash() ? static_cast<double>(missed.flash) * bytes / machine.flash_read_bps : 0;
   const double link = static_cast<double>(missed.host + missed.fresh) * bytes / machine.device_link_bps;
   return static_cast<std::uint64_t>(std::llround(std::max(flash, link) * 1e9));
-}
-
-std::uint64_t TraceSimulator::checksum_ns() const {
-  const double bps = options_.machine.checksum_bps;
-  return bps > 0 ? static_cast<std::uint64_t>(static_cast<double>(options_.block_bytes) / bps * 1e9) : 0;
 }
 
 }  // namespace ebb

@@ -297,7 +297,7 @@ def calibrate(cache, flash, read_bps, write_bps=1e9):
     """A cache in which `ebb calibrate` has measured the disk of this folder."""
     mixed_bps = min(read_bps, write_bps)
     rates = {"read_bps": read_bps, "write_bps": write_bps, "read_mixed_bps": mixed_bps, "write_mixed_bps": mixed_bps}
-    measured = {str(flash.resolve()): {**rates, "busy": rates, "checksum_bps": 1e10}}
+    measured = {str(flash.resolve()): {**rates, "busy": rates, "toll_bps": 1e10}}
     (cache / "ebbtide").mkdir(parents=True)
     (cache / "ebbtide/calibration.json").write_text(json.dumps({"version": 1, "flash": measured}))
 

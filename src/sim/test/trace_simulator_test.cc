@@ -205,7 +205,7 @@ TEST(TraceSimulator, TransfersTakeTimeFromKernelsThatRunMeanwhile) {
   auto options = machine();
   options.machine.device_bytes = 64 * kBlock;
   const auto before = run(trace, "foresight", options).back();
-  options.machine.checksum_bps = 1e6 * static_cast<double>(kBlock);  // a block in 1000 ns
+  options.machine.toll_bps = 1e6 * static_cast<double>(kBlock);  // a block in 1000 ns
   const auto after = run(trace, "foresight", options).back();
   const std::uint64_t transfers = (bytes(after, Lane::kHostIn) + bytes(after, Lane::kHostOut)) / kBlock;
   ASSERT_GT(transfers, 0u);
