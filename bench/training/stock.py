@@ -15,8 +15,6 @@ GLIBC = ("glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.ma
 AS_IT_COMES = "as it comes"
 TRIED_STEPS = 4  # a turn, of which the last two count
 TIMEOUT_S = 3600
-
-
 PRELOADED = {
     "jemalloc": ("libjemalloc.so.2",
                  {"MALLOC_CONF": "thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0"}),

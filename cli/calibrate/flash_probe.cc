@@ -36,8 +36,7 @@ constexpr std::uint64_t kFileBlocks = 512;             // 1 GiB: beyond the cach
 constexpr std::uint32_t kLaneDepth = kQueueDepth / 2;  // requests in flight a direction, as the engine has it
 constexpr std::chrono::milliseconds kRampUp{200};
 constexpr std::chrono::milliseconds kPhase{1000};
-constexpr std::chrono::milliseconds kAlonePhase{
-    400};  // of a computation, before anything is moved beside it, and after
+constexpr std::chrono::milliseconds kAlonePhase{400};  // of a computation, before and after what is moved beside it
 constexpr std::chrono::seconds kStuck{30};
 
 // Buffers for all requests, on huge pages like the runtime's frames: on small ones the kernel splits each transfer into
@@ -179,7 +178,7 @@ FlashRates measure_rates(RawFlash& flash, const Buffers& buffers, Checked checke
   return rates;
 }
 
-// What a computation has done in a time, and what it does in one alone.
+// What a computation has done since.
 class Progress {
  public:
   explicit Progress(const BusyCores& busy) : busy_(busy), passes_(busy.passes()) {}
@@ -193,6 +192,7 @@ class Progress {
   std::uint64_t passes_;
 };
 
+// What one operator of it takes with nothing beside it.
 double pass_alone_s(const BusyCores& busy) {
   const Progress alone(busy);
   std::this_thread::sleep_for(kAlonePhase);

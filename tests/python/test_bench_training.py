@@ -106,7 +106,7 @@ def test_stock_is_tuned_in_the_way_that_is_fastest_here(monkeypatch):
         return children.Child([], 0, "", "", 0, [{"seconds": 9.0}] * 2 + [{"seconds": seconds}] * 2)
 
     monkeypatch.setattr(stock, "run", run)
-    monkeypatch.setattr(stock, "_loads", lambda library: "jemalloc" in library)
+    monkeypatch.setattr(stock, "can_be_preloaded", lambda library: "jemalloc" in library)
     name, variables, tried = stock.calibrate(lambda steps: [steps], lambda _text: None)
     assert name == "jemalloc" and variables["LD_PRELOAD"] == "libjemalloc.so.2"
     assert tried["seconds"]["glibc's tunables"] == [3.0, 3.0]
