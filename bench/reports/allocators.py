@@ -3,6 +3,11 @@
 import statistics
 
 
+def milliseconds(seconds):
+    """Median (least-most)."""
+    return f"{statistics.median(seconds) * 1e3:.1f} ({min(seconds) * 1e3:.1f}-{max(seconds) * 1e3:.1f})"
+
+
 def table(runs):
     """A row for each log and allocator: medians over rounds."""
     rows = [["log, allocator", "allocate p50 ns", "p99 ns", "free p50 ns", "p99 ns", "hits", "page faults/iteration",
@@ -17,7 +22,7 @@ def table(runs):
             times = [f"{median(key):.0f}" for key in
                      ("allocate_p50_ns", "allocate_p99_ns", "free_p50_ns", "free_p99_ns")]
             whole = ["-", "-", "-"] if work == "random" else [
-                f"{median('faults_an_iteration'):.0f}", f"{median('iteration_s') * 1e3:.1f}",
+                f"{median('faults_an_iteration'):.0f}", milliseconds([each["iteration_s"] for each in records]),
                 f"{median('first_iteration_s') * 1e3:.1f}"]
             rows.append([f"{work}, {name}", *times, hits, *whole])
     return rows
