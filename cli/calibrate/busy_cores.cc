@@ -34,7 +34,6 @@ void BusyCores::wait_for_all() {
     return;
   }
   for (unsigned spin = 0; spin < kSpins && passes_.load(std::memory_order_acquire) == pass; ++spin) {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   passes_.wait(pass, std::memory_order_acquire);
 }
