@@ -19,7 +19,8 @@ def table(runs):
             times = [f"{median(key):.0f}" for key in
                      ("allocate_p50_ns", "allocate_p99_ns", "free_p50_ns", "free_p99_ns")]
             whole = ["-", "-", "-"] if work == "random" else [
-                f"{median('faults_an_iteration'):.0f}", median_range([each["iteration_s"] for each in records], 1, "", 1e3),
+                f"{median('faults_an_iteration'):.0f}",
+                median_range([each["iteration_s"] for each in records], 1, "", 1e3),
                 f"{median('first_iteration_s') * 1e3:.1f}"]
             rows.append([f"{work}, {name}", *times, hits, *whole])
     return rows
