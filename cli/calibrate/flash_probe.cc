@@ -230,7 +230,7 @@ FlashSpeeds probe_flash(const std::string& directory, const std::function<void(s
   moved = 0;
   speeds.busy = measure_rates(*flash, buffers, Checked::kYes, moved);
   const double seconds = beside.seconds(), passes = beside.passes();
-  const double longer_s = seconds - passes * (before_s + pass_alone_s(busy)) / 2;
+  const double longer_s = seconds - passes * std::min(before_s, pass_alone_s(busy));  // others only make it longer
   if (passes > 0 && longer_s > 0) speeds.toll_bps = static_cast<double>(moved * kBlockBytes) / longer_s;
   return speeds;
 }
