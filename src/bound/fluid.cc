@@ -127,4 +127,21 @@ Fluid make_fluid(const Vitality& vitality, const BoundOptions& options) {
   return result;
 }
 
+std::vector<MemoryLimit> memory_limits(const Fluid& fluid, std::uint64_t device_bytes) {
+  std::vector<MemoryLimit> limits;
+  const auto slots = static_cast<std::uint32_t>(fluid.slots.size());
+  for (std::uint32_t t = 0; t < slots; ++t) {
+    const Slot& slot = fluid.slots[t];
+    if (slot.first_bytes > device_bytes) {
+      limits.push_back({(t + slots - 1) % slots, false, slot.first_bytes - device_bytes});
+      // A launch alone keeps what it needs until it ends.
+      if (!slot.stalls) limits.push_back({t, false, slot.first_bytes - device_bytes});
+    }
+    if (slot.most_bytes > device_bytes && slot.most_bytes > slot.first_bytes) {
+      limits.push_back({t, true, slot.most_bytes - device_bytes});
+    }
+  }
+  return limits;
+}
+
 }  // namespace ebb::fluid

@@ -54,4 +54,13 @@ struct Fluid {
 
 Fluid make_fluid(const Vitality& vitality, const BoundOptions& options);
 
+// So much must be absent at the end of a slot; or at some moment within it: what was absent at its start and what has
+// left since.
+struct MemoryLimit {
+  std::uint32_t slot = 0;
+  bool within = false;
+  std::uint64_t absent_bytes = 0;
+};
+std::vector<MemoryLimit> memory_limits(const Fluid& fluid, std::uint64_t device_bytes);
+
 }  // namespace ebb::fluid

@@ -73,4 +73,54 @@ double Program::bound() const {
   return std::max(total, 0.0);
 }
 
+GrowingProgram::GrowingProgram() : simplex_(std::make_unique<ClpSimplex>()) { simplex_->setLogLevel(0); }
+GrowingProgram::~GrowingProgram() = default;
+
+GrowingProgram::Row GrowingProgram::add_row(double lower, double upper) {
+  row_lower_.push_back(lower);
+  row_upper_.push_back(upper);
+  return static_cast<Row>(row_lower_.size() - 1);
+}
+
+GrowingProgram::Column GrowingProgram::add_column(double upper, double price, Terms terms) {
+  std::sort(terms.begin(), terms.end());
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    if (i > 0 && terms[i].first == terms[i - 1].first) {
+      factors_.back() += terms[i].second;
+    } else {
+      rows_.push_back(static_cast<int>(terms[i].first));
+      factors_.push_back(terms[i].second);
+    }
+  }
+  starts_.push_back(static_cast<int>(rows_.size()));
+  upper_.push_back(upper);
+  cost_.push_back(price);
+  return columns_++;
+}
+
+bool GrowingProgram::solve() {
+  if (simplex_->numberRows() == 0) {
+    const auto rows = static_cast<int>(row_lower_.size());
+    simplex_->resize(rows, 0);
+    std::copy(row_lower_.begin(), row_lower_.end(), simplex_->rowLower());
+    std::copy(row_upper_.begin(), row_upper_.end(), simplex_->rowUpper());
+  }
+  if (!upper_.empty()) {
+    const std::vector<double> lower(upper_.size(), 0);
+    simplex_->addColumns(static_cast<int>(upper_.size()), lower.data(), upper_.data(), cost_.data(), starts_.data(),
+                         rows_.data(), factors_.data());
+    upper_.clear();
+    cost_.clear();
+    factors_.clear();
+    rows_.clear();
+    starts_ = {0};
+  }
+  simplex_->primal();
+  if (!simplex_->isProvenOptimal()) return false;
+  objective_ = simplex_->objectiveValue();
+  values_.assign(simplex_->primalColumnSolution(), simplex_->primalColumnSolution() + columns_);
+  prices_.assign(simplex_->dualRowSolution(), simplex_->dualRowSolution() + row_lower_.size());
+  return true;
+}
+
 }  // namespace ebb

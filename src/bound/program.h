@@ -5,11 +5,17 @@
 // on the optimum, and bound() computes that of the prices found. A solver that is wrong makes it worse, never invalid.
 //
 // Owned by lower_bound(), used once. The only place that knows the solver.
+//
+// GrowingProgram is one whose columns come while it is being solved, again and again from where it was.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
+
+class ClpSimplex;
 
 namespace ebb {
 
@@ -44,6 +50,36 @@ class Program {
   std::vector<double> row_lower_, row_upper_;
   std::vector<int> term_rows_, term_columns_;
   std::vector<double> term_factors_;
+  std::vector<double> values_, prices_;
+};
+
+// Rows first, then columns: variables from 0 up, or fixed at 0.
+class GrowingProgram {
+ public:
+  using Column = std::uint32_t;
+  using Row = std::uint32_t;
+  using Terms = std::vector<std::pair<Row, double>>;  // the same row may come twice
+
+  GrowingProgram();
+  ~GrowingProgram();
+
+  // lower <= sum of terms <= upper.
+  Row add_row(double lower, double upper);
+  Column add_column(double upper, double price, Terms terms);
+  // Whether an optimum was found; the rest is of the last one.
+  bool solve();
+  double objective() const { return objective_; }
+  double value(Column column) const { return column < values_.size() ? values_[column] : 0; }
+  double price(Row row) const { return prices_[row]; }
+
+ private:
+  std::unique_ptr<ClpSimplex> simplex_;
+  std::uint32_t columns_ = 0;
+  double objective_ = 0;
+  std::vector<double> row_lower_, row_upper_;
+  // Columns that the solver does not have yet.
+  std::vector<double> upper_, cost_, factors_;
+  std::vector<int> starts_{0}, rows_;
   std::vector<double> values_, prices_;
 };
 
