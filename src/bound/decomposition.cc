@@ -14,9 +14,9 @@ namespace ebb::fluid {
 namespace {
 
 // The search ends when what the program over the itineraries found so far waits is so near, as a part of all time, to
-// what is proved; or after so many rounds.
+// what is proved; or, in seconds, after so many itineraries.
 constexpr double kNear = 1e-4;
-constexpr int kRoundsMax = 400;
+constexpr std::size_t kItinerariesMax = 20000;
 // The program's prices leap from round to round. Itineraries are asked for between them and the best prices so far, so
 // much nearer to the latter; nearer and nearer to the program's own where that names none that is new.
 constexpr double kSmoothing = 0.7, kSmoothingMin = 0.2;
@@ -94,7 +94,6 @@ class Decomposition {
   std::set<std::pair<std::size_t, std::vector<Itinerary::Leg>>> found_;
   Duals best_;
   double best_s_ = 0;
-  bool solved_ = false;
 };
 
 // A lane that carries what another one carries, and is no slower, binds nothing.
@@ -248,8 +247,7 @@ bool Decomposition::ask(const Duals& found) {
 }
 
 Waiting Decomposition::run() {
-  for (int round = 0; round < kRoundsMax && program_.solve(); ++round) {
-    solved_ = true;
+  while (found_.size() < kItinerariesMax && program_.solve()) {
     if (program_.objective() - best_s_ < kNear * (compute_s_ + best_s_)) break;
     if (!ask(program_duals())) break;
   }
@@ -258,7 +256,6 @@ Waiting Decomposition::run() {
 
 Waiting Decomposition::hand_out() const {
   Waiting waiting;
-  waiting.solved = solved_;
   waiting.seconds = best_s_;
   const auto gain = [&](Resource resource) -> double& { return waiting.gain_ns[static_cast<std::size_t>(resource)]; };
   for (std::size_t i = 0; i < lanes_.size(); ++i) {

@@ -7,6 +7,8 @@
 // What is handed out is computed from prices alone, whatever the solver did: at any prices that lanes can ask for, no
 // schedule waits less than the cheapest itineraries of all contents are worth (docs/design/0005-lower-bound.md).
 //
+// It comes near its optimum towards the end of the search, and has little to say where that takes too long.
+//
 // A pure function; deterministic.
 #pragma once
 
@@ -19,7 +21,6 @@
 namespace ebb::fluid {
 
 struct Waiting {
-  bool solved = false;
   double seconds = 0;                        // at least
   std::array<double, kResources> gain_ns{};  // by which it falls for each 1 % more of a resource
 };

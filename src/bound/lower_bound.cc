@@ -167,6 +167,7 @@ void set_waiting(double seconds, const std::array<double, kResources>& gain_ns, 
   bound.stall_ns = static_cast<std::uint64_t>(seconds * 1e9);
   if (bound.stall_ns == 0) return;
   bound.gain_ns = gain_ns;
+  bound.binding = Resource::kDeviceMemory;
   for (const Resource lane :
        {Resource::kLinkOut, Resource::kLinkIn, Resource::kFlashWrite, Resource::kFlashRead, Resource::kFlash}) {
     const auto gain = [&](Resource resource) { return bound.gain_ns[static_cast<std::size_t>(resource)]; };
@@ -174,16 +175,7 @@ void set_waiting(double seconds, const std::array<double, kResources>& gain_ns, 
   }
 }
 
-// Both set what their program says; the outcome is kUnknown if it was not solved.
-void solve_apart(const Vitality& vitality, const Machine& machine, const BoundOptions& options, bool uses_flash,
-                 Bound& bound) {
-  // A quarter of the slots is as tight to some tenths of a percent, and four times as fast or more.
-  const Fluid cut = fluid::make_fluid(vitality, {options.copies, options.resolution / 4 + 1});
-  bound.slots = static_cast<std::uint32_t>(cut.slots.size());
-  const fluid::Waiting waiting = fluid::least_waiting(cut, machine, uses_flash);
-  if (waiting.solved) set_waiting(waiting.seconds, waiting.gain_ns, bound);
-}
-
+// Sets what the linear program says; the outcome is kUnknown if it was not solved.
 void solve_pooled(const Vitality& vitality, const Machine& machine, const BoundOptions& options, bool uses_flash,
                   Bound& bound) {
   const Fluid cut = fluid::make_fluid(vitality, options);
@@ -191,6 +183,16 @@ void solve_pooled(const Vitality& vitality, const Machine& machine, const BoundO
   Builder builder(cut, machine, options.copies, uses_flash);
   builder.build();
   if (builder.solve()) set_waiting(builder.stall(), builder.gains_ns(), bound);
+}
+
+// Contents told apart, with clean copies and one tier below, if they say more.
+void raise_apart(const Vitality& vitality, const Machine& machine, const BoundOptions& options, bool uses_flash,
+                 Bound& bound) {
+  const Fluid cut = fluid::make_fluid(vitality, options);
+  const fluid::Waiting waiting = fluid::least_waiting(cut, machine, uses_flash);
+  if (waiting.seconds * 1e9 <= static_cast<double>(bound.stall_ns)) return;
+  bound.slots = static_cast<std::uint32_t>(cut.slots.size());
+  set_waiting(waiting.seconds, waiting.gain_ns, bound);
 }
 
 void solve(const Vitality& vitality, const Machine& machine, const BoundOptions& options, Bound& bound) {
@@ -201,15 +203,17 @@ void solve(const Vitality& vitality, const Machine& machine, const BoundOptions&
   // those holds for these.
   Bound written = bound;
   solve_pooled(vitality, machine, {Copies::kWritten, options.resolution}, uses_flash, written);
-  if (options.copies == Copies::kWritten || written.stall_ns == 0) {
+  const bool solved = written.outcome == Bound::Outcome::kBounded;
+  if (options.copies == Copies::kWritten || (solved && written.stall_ns == 0)) {
     bound = written;
-  } else if (host_holds_all || !machine.has_host()) {
-    solve_apart(vitality, machine, options, uses_flash, bound);
-  } else {
-    // Several times the program for each slot, so half the slots.
-    solve_pooled(vitality, machine, {Copies::kKeptClean, options.resolution / 2 + 1}, uses_flash, bound);
+    return;
   }
-  if (written.outcome == Bound::Outcome::kBounded) bound.stall_ns = std::min(bound.stall_ns, written.stall_ns);
+  // Fewer slots, for there is more to say of each. Contents told apart are worth more than twice the slots, mostly.
+  solve_pooled(vitality, machine, {Copies::kKeptClean, options.resolution / 2 + 1}, uses_flash, bound);
+  if (host_holds_all || !machine.has_host()) {
+    raise_apart(vitality, machine, {Copies::kKeptClean, options.resolution / 4 + 1}, uses_flash, bound);
+  }
+  if (solved) bound.stall_ns = std::min(bound.stall_ns, written.stall_ns);
 }
 
 }  // namespace
