@@ -74,7 +74,7 @@ class Decomposition {
   bool ask(const Duals& found);
   Duals program_duals() const;
   Duals allowed(Duals duals) const;
-  Prices prices_of(const Duals& duals) const;
+  SummedPrices prices_of(const Duals& duals) const;
   Valued value(const Duals& duals) const;
   Waiting hand_out() const;
 
@@ -197,7 +197,7 @@ Duals Decomposition::allowed(Duals duals) const {
   return duals;
 }
 
-Prices Decomposition::prices_of(const Duals& duals) const {
+SummedPrices Decomposition::prices_of(const Duals& duals) const {
   std::vector<SlotPrices> slots(slots_);
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     for (std::uint32_t t = 0; t < slots_; ++t) {
@@ -210,7 +210,7 @@ Prices Decomposition::prices_of(const Duals& duals) const {
     SlotPrices& slot = slots[limits_[i].slot];
     (limits_[i].within ? slot.within : slot.absent) += duals.memory[i];
   }
-  return Prices(slots);
+  return SummedPrices(slots);
 }
 
 Decomposition::Valued Decomposition::value(const Duals& duals) const {
@@ -223,7 +223,7 @@ Decomposition::Valued Decomposition::value(const Duals& duals) const {
   for (std::size_t i = 0; i < limits_.size(); ++i) {
     valued.seconds += duals.memory[i] * scaled(limits_[i].absent_bytes);
   }
-  const Prices prices = prices_of(duals);
+  const SummedPrices prices = prices_of(duals);
   for (const Class& each : classes_) {
     valued.itineraries.push_back(cheapest(each, prices));
     valued.seconds += scaled(each.bytes) * valued.itineraries.back().price;

@@ -16,7 +16,7 @@ struct PricedLeg {
 // The slot with the cheapest write from when the content was made on; asked for later and later slots.
 class FirstWrite {
  public:
-  FirstWrite(const Prices& prices, std::uint32_t made) : prices_(prices), best_(made), next_(made + 1) {}
+  FirstWrite(const SummedPrices& prices, std::uint32_t made) : prices_(prices), best_(made), next_(made + 1) {}
 
   std::uint32_t until(std::uint32_t slot) {
     for (; next_ <= slot; ++next_) {
@@ -26,7 +26,7 @@ class FirstWrite {
   }
 
  private:
-  const Prices& prices_;
+  const SummedPrices& prices_;
   std::uint32_t best_, next_;
 };
 
@@ -35,13 +35,13 @@ struct Span {
 };
 
 // A period's slots, counted from where its content was made.
-Span span_of(const Class& content, const Absence& absence, std::uint32_t slots) {
-  const std::uint32_t turn = content.clean || !absence.made_before || absence.crosses ? 0 : slots;
+Span span_of(const Absence& absence, std::uint32_t slots) {
+  const std::uint32_t turn = absence.made_before && !absence.crosses ? slots : 0;
   return {absence.begin + turn, absence.due + turn + (absence.crosses ? slots : 0)};
 }
 
 // The best slots to leave and return; `write`: null for what has been written.
-PricedLeg best_leg(const Absence& absence, Span span, const Prices& prices, FirstWrite* write) {
+PricedLeg best_leg(const Absence& absence, Span span, const SummedPrices& prices, FirstWrite* write) {
   PricedLeg best, leaves;
   for (std::uint32_t slot = span.begin; slot <= span.due; ++slot) {
     const std::uint32_t written = write ? write->until(slot) : Itinerary::kNone;
@@ -58,7 +58,8 @@ PricedLeg best_leg(const Absence& absence, Span span, const Prices& prices, Firs
 
 }  // namespace
 
-Prices::Prices(const std::vector<SlotPrices>& slots) : slots_(static_cast<std::uint32_t>(slots.size())), at_(slots) {
+SummedPrices::SummedPrices(const std::vector<SlotPrices>& slots)
+    : slots_(static_cast<std::uint32_t>(slots.size())), at_(slots) {
   ends_.push_back(0);
   moments_.push_back(0);
   for (std::uint32_t turn = 0; turn < 3; ++turn) {
@@ -71,12 +72,12 @@ Prices::Prices(const std::vector<SlotPrices>& slots) : slots_(static_cast<std::u
 
 // One period is the first in which a byte is absent, and pays for the write; in those after it the byte is absent if
 // that is worth it, in those before it is not.
-Itinerary cheapest(const Class& content, const Prices& prices) {
+Itinerary cheapest(const Class& content, const SummedPrices& prices) {
   const auto periods = static_cast<std::uint32_t>(content.absences.size());
   std::vector<PricedLeg> written(periods), first(periods);
   FirstWrite write(prices, content.made);
   for (std::uint32_t i = 0; i < periods; ++i) {
-    const Span span = span_of(content, content.absences[i], prices.slots());
+    const Span span = span_of(content.absences[i], prices.slots());
     written[i] = best_leg(content.absences[i], span, prices, nullptr);
     if (!content.clean) first[i] = best_leg(content.absences[i], span, prices, &write);
     written[i].leg.period = first[i].leg.period = i;

@@ -22,9 +22,9 @@ struct SlotPrices {
 };
 
 // Prices of a circle of slots, summed up.
-class Prices {
+class SummedPrices {
  public:
-  explicit Prices(const std::vector<SlotPrices>& slots);
+  explicit SummedPrices(const std::vector<SlotPrices>& slots);
 
   std::uint32_t slots() const { return slots_; }
   double write(std::uint32_t slot) const { return at_[slot % slots_].write; }
@@ -51,6 +51,6 @@ struct Itinerary {
   double price = 0;       // of a GB; at most 0, which is what staying costs
 };
 
-Itinerary cheapest(const Class& content, const Prices& prices);
+Itinerary cheapest(const Class& content, const SummedPrices& prices);
 
 }  // namespace ebb::fluid

@@ -122,6 +122,7 @@ void compare(Dead dead) {
   std::printf("%d traces that stall, %d with equal bounds; %.1f %% of all stall\n", stalling, equal,
               100 * bounds / optima);
   EXPECT_GT(stalling, 100);
+  EXPECT_GT(bounds, 0.999 * optima);
 }
 
 TEST(FullProgram, IsNeverBelowTheBound) { compare(Dead::kVanishes); }

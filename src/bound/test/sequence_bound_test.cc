@@ -223,6 +223,7 @@ TEST(SequenceBound, IsNeverAboveTheFullProgram) {
               equal, 100 * bounds / optima);
   EXPECT_GT(stalling, 100);
   EXPECT_GT(parts, 30);
+  EXPECT_GT(bounds, 0.999 * optima);
 }
 
 }  // namespace

@@ -27,6 +27,11 @@ constexpr double kBetterState = 0.995, kBetterWithState = 0.985;
 constexpr std::array<double, 2> kOverFactors{8, 32};
 constexpr std::array<double, 3> kOverLeads{0.5, 0.25, 0};
 constexpr double kBetterWithOver = 0.98, kMovedLess = 0.95;
+// What is tried once more, beside whatever else has been taken meanwhile.
+constexpr std::array<double, 3> kOldFactorsAgain{1, 2, 4}, kOverFactorsAgain{1, 8, 32}, kAbsentMore{-0.05, 0.05};
+constexpr std::array<double, 4> kLeadsAgain{1, 0.5, 0.25, 0};
+constexpr std::array<double, 7> kStateSharesAgain{0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9};
+constexpr double kBetterAgain = 0.998;
 // Blocks are shifted so often at most, and so often without a gain.
 constexpr int kShiftsMax = 16, kVainShiftsMax = 8;
 constexpr double kWrittenMax = 0.125, kMovedMax = 1.15;
@@ -59,6 +64,7 @@ class Search {
     consider_state();
     consider_shifts();
     consider_over(found);
+    consider_again();
     return hand_out();
   }
 
@@ -179,6 +185,38 @@ class Search {
     consider_shifts();
     const double better = moved(best_) < kMovedLess * moved(without) ? 1 : kBetterWithOver;
     if (best_.ns >= better * without.ns) best_ = without;
+  }
+
+  // What was not better beside the tastes before may be so beside those after. Where there are two tiers forecasts are
+  // not as exact.
+  void consider_again() {
+    if (best_.ns <= computed_ns() / kBetter || uses_both_tiers()) return;
+    const Candidate without = best_;
+    const double absent_share = best_.taste.absent_share;
+    best_.taste.shifted = false;
+    sweep_over(kOldFactorsAgain, [](Taste& taste, double factor) { taste.old_factor = factor; });
+    if (drafter_.has_over()) {
+      sweep_over(kOverFactorsAgain, [](Taste& taste, double factor) { taste.over_factor = factor; });
+    }
+    sweep_over(kLeadsAgain, [](Taste& taste, double share) { taste.lead_share = share; });
+    sweep_over(std::array{false, true}, [](Taste& taste, bool paced) { taste.paced = paced; });
+    if (drafter_.has_state()) {
+      sweep_over(kStateSharesAgain, [](Taste& taste, double share) { taste.state_share = share; });
+    }
+    if (absent_share < 1) {
+      sweep_over(kAbsentMore, [absent_share](Taste& taste, double more) {
+        taste.absent_share = std::clamp(absent_share + more, 0.0, 1.0);
+      });
+    }
+    sweep_over(std::array{0u, limits_.frames_in_transit},
+               [](Taste& taste, std::uint32_t blocks) { taste.reserve_blocks = blocks; });
+    consider_shifts();
+    if (best_.ns >= kBetter * without.ns) best_ = without;
+  }
+
+  template <typename Values, typename F>
+  void sweep_over(const Values& values, F&& set) {
+    for (const auto value : values) consider_with(kBetterAgain, [&](Taste& taste) { set(taste, value); });
   }
 
   // Blocks that the lanes take, in and out.
