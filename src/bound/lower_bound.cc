@@ -210,7 +210,8 @@ void solve(const Vitality& vitality, const Machine& machine, const BoundOptions&
   }
   // Fewer slots, for there is more to say of each. Contents told apart are worth more than twice the slots, mostly.
   solve_pooled(vitality, machine, {Copies::kKeptClean, options.resolution / 2 + 1}, uses_flash, bound);
-  if (host_holds_all || !machine.has_host()) {
+  const bool may_rise = !solved || bound.stall_ns < written.stall_ns;
+  if (may_rise && (host_holds_all || !machine.has_host())) {
     raise_apart(vitality, machine, {Copies::kKeptClean, options.resolution / 4 + 1}, uses_flash, bound);
   }
   if (solved) bound.stall_ns = std::min(bound.stall_ns, written.stall_ns);

@@ -4,7 +4,7 @@
 // with the shortest forecast is taken (forecast.h). After G10 (Zhang et al., MICRO 2023, sections 4.3 and 4.4), which
 // moves whole tensors and chooses them by size and length.
 //
-// A pure function, a tenth of a second for 10,000 launches. A plan is advice: a wrong one costs time.
+// A pure function, some tenths of a second for some thousand launches. A plan is advice: a wrong one costs time.
 #pragma once
 
 #include <cstdint>
